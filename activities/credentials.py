@@ -89,8 +89,8 @@ class HidesCredentials(WrappedTool):
         look_up = look_up_of(self.tool)
 
         async def hidden(arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
-            found = await _hiding(look_up(arguments, context)) if look_up else None
-            return _without(found) if isinstance(found, ToolAnswer) else found
+            result = await _hiding(look_up(arguments, context)) if look_up else None
+            return _without(result) if isinstance(result, ToolAnswer) else result
 
         return hidden if look_up else None
 
@@ -99,8 +99,8 @@ async def _hiding(work: Awaitable[_R]) -> _R:
     try:
         return await work
     except Exception as error:
-        told = "".join(traceback.format_exception(error))
-        if hide(told) == told:
+        text = "".join(traceback.format_exception(error))
+        if hide(text) == text:
             raise
         known = error if isinstance(error, ApplicationError) else None
         raise ApplicationError(

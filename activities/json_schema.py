@@ -294,9 +294,9 @@ def _check_any(validator: Any, branches: Any, instance: object, _: object) -> It
 
 def _check_one(validator: Any, branches: Any, instance: object, _: object) -> Iterator[InvalidValue]:
     valid = (branch for branch in branches if validator.evolve(schema=branch).is_valid(instance))
-    found = len([*islice(valid, 2)])
-    if found != 1:
-        how = "each of several" if found else "none"
+    count = len([*islice(valid, 2)])
+    if count != 1:
+        how = "each of several" if count else "none"
         yield InvalidValue(f"{reprlib.repr(instance)} is valid under {how} of the given schemas, instead of one")
 
 

@@ -39,8 +39,8 @@ async def quarantine(what: str, lost_before: int = 0) -> AsyncGenerator[None]:
     known = info.heartbeat_details[0] if info.heartbeat_details else 0
     ended = known if isinstance(known, int) else 0
     if lost_before + info.attempt - 1 - ended >= MOST_LOST_WORKERS:
-        told = {"activity": info.activity_type, "session": info.workflow_id}
-        _logger.error("an activity is quarantined", extra=told)
+        fields = {"activity": info.activity_type, "session": info.workflow_id}
+        _logger.error("an activity is quarantined", extra=fields)
         raise non_retryable_error(ErrorType.QUARANTINED, quarantined(what))
     try:
         yield

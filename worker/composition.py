@@ -125,8 +125,8 @@ async def compose(
     loaded = load_crews(parts.crew_folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
     models = name_models(traffic.models, loaded.values()) if takes_turns else traffic.models
     tools = {name: tool for name, tool in traffic.tools.items() if has_all_tools or name in SANDBOXED}
-    cards, kept = models.cards if takes_turns else None, lasting_store(settings, "crews", store, keys)
-    crews = CrewVersions(loaded, tools, cards, kept, models.named, has_all_tools=has_all_tools)
+    cards, crew_store = models.cards if takes_turns else None, lasting_store(settings, "crews", store, keys)
+    crews = CrewVersions(loaded, tools, cards, crew_store, models.named, has_all_tools=has_all_tools)
     if takes_turns:
         await models.until_connected()
     acting, opening = ActingCalls(effect_record(settings, keys)), credential_keys(secret(settings.credential_keys))

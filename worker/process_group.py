@@ -74,7 +74,7 @@ class ProcessGroup:
         return [each for each in self._members if not self._stopping and each.due_at is not None and each.due_at <= now]
 
     def _start(self, member: _Member) -> None:
-        told, tells = multiprocessing.Pipe(duplex=False)
+        receiver, tells = multiprocessing.Pipe(duplex=False)
         member.process = self._context.Process(target=_run_member, args=(self._work, member.number, tells, os.getpid()))
         assert member.process
         # Until the new process has its own handlers.
@@ -82,7 +82,7 @@ class ProcessGroup:
         member.process.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         tells.close()
-        member.told, member.due_at, member.started_at = cast("Connection", told), None, time.monotonic()
+        member.told, member.due_at, member.started_at = cast("Connection", receiver), None, time.monotonic()
 
     def _wait(self, wake: socket.socket) -> None:
         """Wait for the first of: a signal, a process that polls or ends, or one that is due."""

@@ -107,7 +107,7 @@ async def _measure_sessions(client: Client, meter: MetricMeter) -> None:
     sessions = meter.create_gauge(*SESSIONS_OPEN)
     waiting = 0
     for state in _WAITING:
-        found = (await client.count_workflows(f"{_OPEN} AND {SearchAttribute.STATE} = '{state}'")).count
-        sessions.set(found, {"state": state})
-        waiting += found
+        number = (await client.count_workflows(f"{_OPEN} AND {SearchAttribute.STATE} = '{state}'")).count
+        sessions.set(number, {"state": state})
+        waiting += number
     sessions.set(max((await client.count_workflows(_OPEN)).count - waiting, 0), {"state": "running"})

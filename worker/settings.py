@@ -213,8 +213,8 @@ def _settings_with(*extensions: Extension) -> type[Settings]:
     added = [extension.load(type(BaseSettings)) for extension in extensions]
     if not added:
         return Settings
-    kept = {"model_config": Settings.model_config}  # otherwise that of the last base would count
-    settings = new_class("Settings", (Settings, *added), exec_body=lambda body: body.update(kept))
+    namespace = {"model_config": Settings.model_config}  # otherwise that of the last base would count
+    settings = new_class("Settings", (Settings, *added), exec_body=lambda body: body.update(namespace))
     return cast("type[Settings]", settings)
 
 

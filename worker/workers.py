@@ -57,13 +57,13 @@ def build_workers(
     def build(queue: str, at_once: int) -> Worker:
         if queue == settings.task_queue:
             return build_worker(client, settings, activities, interceptors=interceptors)
-        taken = TurnActivities.take_turn if queue == turns else ToolActivities.use_tool
+        activity = TurnActivities.take_turn if queue == turns else ToolActivities.use_tool
         return _worker(
             client,
             settings,
             queue,
             PacedSlots(at_once),
-            activities=[functions[taken.__name__]],
+            activities=[functions[activity.__name__]],
             interceptors=[*interceptors, *_added(client, settings)],
             per_second=settings.requests_per_second if queue == turns else None,
         )

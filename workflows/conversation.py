@@ -105,8 +105,8 @@ class ConversationWorkflow(SessionWorkflow):
             problem = "state: is set by a conversation that continues as new; leave it out"
             raise invalid_input("ConversationRequest", [problem])
         state = self._state.session.model_dump_json() if self._state else ""
-        asked = request.as_session()
-        written = SupervisorRequest(**{name: getattr(asked, name) for name in asked.model_fields_set}, state=state)
+        source = request.as_session()
+        written = SupervisorRequest(**{name: getattr(source, name) for name in source.model_fields_set}, state=state)
         session = await open_session(written, self._progress, self._mailbox, self._place, self._dialogue)
         if self._state is None:
             agents = [agent.name for agent in session.facts.crew.agents]

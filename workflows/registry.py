@@ -197,10 +197,10 @@ class RefuseBadInput(WorkflowInboundInterceptor):
 
 
 def _require_input(sent: HandleUpdateInput) -> None:
-    row, given = _UPDATES.get(sent.update), len(sent.args)
+    row, count = _UPDATES.get(sent.update), len(sent.args)
     optional = row is UPDATES["interrupt"]  # its handler has a default: all subtasks
-    if row and row.takes and given != 1 and not (optional and given == 0):
-        raise invalid_input(sent.update, [_EXPECTED.format(given)])
+    if row and row.takes and count != 1 and not (optional and count == 0):
+        raise invalid_input(sent.update, [_EXPECTED.format(count)])
 
 
 class ObserveSessions(WorkflowInboundInterceptor):

@@ -79,8 +79,8 @@ class Round(Contract):
 
     def told_since(self, since: "Round") -> "Round":
         """Return this round with the messages to the agent and the turn counts of another version of it."""
-        told = {"told": since.told, "turns_left": since.turns_left, "spare_turns": since.spare_turns}
-        return self.replace(**told)
+        fields = {"told": since.told, "turns_left": since.turns_left, "spare_turns": since.spare_turns}
+        return self.replace(**fields)
 
 
 class Note(Contract):

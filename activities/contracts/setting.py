@@ -61,8 +61,8 @@ class Setting(NamedTuple):
 
     def _part(self, condition: re.Match[str]) -> str:
         there = {"web": self.has_web, "documents": self.has_documents}
-        asked = condition[1].split(" and ")
-        return condition[2] if all(there[each.removeprefix("no ")] != each.startswith("no ") for each in asked) else ""
+        terms = condition[1].split(" and ")
+        return condition[2] if all(there[each.removeprefix("no ")] != each.startswith("no ") for each in terms) else ""
 
 
 ANYWHERE: Final = Setting(has_web=True, has_documents=True, profile="standard")

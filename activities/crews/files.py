@@ -103,7 +103,7 @@ def check_crews(
 ) -> Iterator[CheckedCrew]:
     """Check a file, or all files of the folders, and report the problems of each."""
     files = [file] if file else _crew_files(folders)
-    others = {found.stem for found in _crew_files(folders)}
+    others = {path.stem for path in _crew_files(folders)}
     for each in files:
         try:
             crew = load_crew(each, tools, absent, acting)
@@ -125,8 +125,8 @@ def _without(crew: Crew, absent: Collection[str]) -> Crew:
     )
     custom = crew.custom
     if custom is not None:
-        kept = tuple(tool for tool in custom.tools if tool not in absent)
-        custom = custom.replace(tools=kept) if kept else None
+        remaining = tuple(tool for tool in custom.tools if tool not in absent)
+        custom = custom.replace(tools=remaining) if remaining else None
     return crew.replace(agents=agents, custom=custom)
 
 

@@ -94,10 +94,10 @@ class ArtifactStore:
             with path.open("rb") as file:
                 start = file.read(16)
                 file.seek(0)
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+                actual_digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise _missing(digest) from error
-        if found != digest:
+        if actual_digest != digest:
             with _explain_errors():
                 require_plain(digest, start)
             raise _damaged(digest)
@@ -184,8 +184,8 @@ class BucketStore:
         draft = self._directory / f".draft-{secrets.token_hex(8)}"
         try:
             with draft.open("xb") as file:
-                found = self._bucket.fetch(artifact_key(digest), file)
-            if found and self._cache.put_file(draft) != digest:
+                is_stored = self._bucket.fetch(artifact_key(digest), file)
+            if is_stored and self._cache.put_file(draft) != digest:
                 with draft.open("rb") as file:
                     require_plain(digest, file.read(16))
                 raise _damaged(digest)

@@ -155,7 +155,7 @@ def _name(url: "URL", content_type: str) -> str:
     last = unquote(PurePosixPath(url.path).name) or url.host
     name = re.sub(r"[^\w.,()+ -]", "_", last)[:120].strip(". ") or "document"
     suffix = _SUFFIXES.get(content_type.partition(";")[0].strip().lower(), "")
-    given = PurePosixPath(name).suffix.lower()
-    if not suffix or given == suffix or (suffix == ".html" and given in {".htm", ".xhtml"}):
+    name_suffix = PurePosixPath(name).suffix.lower()
+    if not suffix or name_suffix == suffix or (suffix == ".html" and name_suffix in {".htm", ".xhtml"}):
         return name
     return f"{name}{suffix}"

@@ -131,15 +131,15 @@ class IndexReader:
 
     def parts(self, document: str, place: str, first: int, last: int | None) -> tuple[Unit, list[Part]] | None:
         """Read the parts of a document, starting at `first`; None if the document is not indexed."""
-        found = self._connection.execute("SELECT id, unit FROM documents WHERE name = ?", (document,)).fetchone()
-        if found is None:
+        entry = self._connection.execute("SELECT id, unit FROM documents WHERE name = ?", (document,)).fetchone()
+        if entry is None:
             return None
         rows = self._connection.execute(
             "SELECT first, last, text, place FROM parts WHERE document = ? AND place = ? AND last >= ? AND first <= ?"
             " ORDER BY first LIMIT 50",
-            (found[0], place, first, last if last is not None else 1 << 60),
+            (entry[0], place, first, last if last is not None else 1 << 60),
         )
-        return cast("Unit", found[1]), [Part(*row) for row in rows]
+        return cast("Unit", entry[1]), [Part(*row) for row in rows]
 
     def extent(self, document: str, place: str) -> int:
         """Return the number of the last page, line, paragraph or row that can be read."""

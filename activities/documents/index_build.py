@@ -171,12 +171,12 @@ class LibraryBuild:
     async def _load_tables(self, child: ChildProcess) -> list[Table]:
         tables: list[Table] = []
         database = self._directory / TABLES_FILE
-        taken: set[str] = set()
+        used_names: set[str] = set()
         for number in sorted(self._tabular):
             document, sheets = self._files[number].name, self._tabular[number].sheets
             stem = PurePosixPath(document).stem
             for sheet in sheets:
-                table = sql_name(f"{stem} {sheet.name}" if len(sheets) > 1 else stem, taken, "data")
+                table = sql_name(f"{stem} {sheet.name}" if len(sheets) > 1 else stem, used_names, "data")
                 if len(tables) >= _MOST_TABLES:
                     self._skipped.append(f"{document} {sheet.name}: a session has {_MOST_TABLES} tables at most")
                     continue

@@ -132,13 +132,13 @@ class OpenLibrary:
             pieces = [piece for piece in pieces if piece.first <= last]
         if not pieces:
             return Reading(document=name, unit=unit, first=first, last=first, total=total, next=None)
-        taken, is_cut = _fit(pieces)
-        end = taken[-1].last
-        groups = [[piece] for piece in taken] if unit == "page" else [taken]
+        selected, is_cut = _fit(pieces)
+        end = selected[-1].last
+        groups = [[piece] for piece in selected] if unit == "page" else [selected]
         return Reading(
             document=name,
             unit=unit,
-            first=taken[0].first,
+            first=selected[0].first,
             last=end,
             total=total,
             next=end + 1 if end < total else None,
@@ -276,10 +276,10 @@ def _place(index: IndexReader, named: Named) -> str:
     places = index.places(named.document)
     if named.sheet is None or named.sheet in places:
         return named.sheet or (places[0] if places else "")
-    asked = named.sheet.partition("!")[0].casefold()
-    found = [place for place in places if place and place.casefold() == asked]
-    if len(found) == 1:
-        return found[0]
+    sheet_name = named.sheet.partition("!")[0].casefold()
+    matches = [place for place in places if place and place.casefold() == sheet_name]
+    if len(matches) == 1:
+        return matches[0]
     sheets = ", ".join(filter(None, places[:_MOST_SHEETS]))
     there = f"its sheets are: {sheets}" if sheets else "read it by its name alone"
     raise UnknownDocumentError(f"{named.document} has no part '{named.sheet[:100]}'; {there}")
@@ -294,6 +294,6 @@ def _fit(pieces: list[Part]) -> tuple[list[Part], bool]:
         if length > READING_CHARACTERS and count:
             break
         count += 1
-    taken = pieces[:count]
-    is_cut = len(taken[0].text) > READING_CHARACTERS
-    return [taken[0]._replace(text=taken[0].text[:READING_CHARACTERS]), *taken[1:]], is_cut
+    selected = pieces[:count]
+    is_cut = len(selected[0].text) > READING_CHARACTERS
+    return [selected[0]._replace(text=selected[0].text[:READING_CHARACTERS]), *selected[1:]], is_cut

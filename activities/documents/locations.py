@@ -71,14 +71,14 @@ class DocumentSources:
     def list(self, documents: Iterable[str], downloads: Mapping[str, Download | str] = _NONE) -> Listing:
         """List the files of these URIs. A file that cannot be found is listed with its problem."""
         listing = Listing()
-        taken: set[str] = set()
+        used_names: set[str] = set()
         for uri in documents:
             for file, folder in self._files(uri, downloads, listing):
                 if len(listing.files) >= MOST_FILES:
                     listing.skipped.append(f"{file.name}: a session reads {MOST_FILES:,} files at most")
                     continue
-                name = _unique_name(_as_text(file.name), _as_text(folder), taken)
-                taken.add(name)
+                name = _unique_name(_as_text(file.name), _as_text(folder), used_names)
+                used_names.add(name)
                 listing.files.append(replace(file, name=name))
         listing.skipped[:] = map(_as_text, listing.skipped)
         if len(listing.skipped) > _MOST_SKIPPED:
@@ -145,8 +145,8 @@ class DocumentSources:
         listing.skipped.extend(skipped)
         # Each may be a request to a bucket.
         with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
-            for found in pool.map(self._artifact, *zip(*entries, strict=True)) if entries else ():
-                yield found, folder.strip("/")
+            for file in pool.map(self._artifact, *zip(*entries, strict=True)) if entries else ():
+                yield file, folder.strip("/")
 
     def _local_files(self, location: str, listing: Listing) -> Iterator[tuple[DocumentFile, str]]:
         if location.startswith("//"):

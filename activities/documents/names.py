@@ -33,38 +33,38 @@ def resolve(text: str, catalog: Catalog) -> Named:
     Case, folder and extension are ignored if the name is unambiguous without them. `handbook.md#L10-L14`,
     `q3.pdf#page=2` and `prices.xlsx#Sheet1!2-40` also name the place; a table's name also names its sheet.
     """
-    asked = text.strip().strip(_MARKS)
+    query = text.strip().strip(_MARKS)
     names = [entry.name for entry in catalog.documents]
-    if (document := _document(asked, names)) is not None:
+    if (document := _document(query, names)) is not None:
         return Named(document)
-    for name, place in _divisions(asked):
+    for name, place in _divisions(query):
         if (document := _document(name, names)) is not None:
             return _placed(document, place)
     for table in catalog.tables:
-        if _folded(table.name) == _folded(asked):
+        if _folded(table.name) == _folded(query):
             return Named(table.document, table.sheet or None)
-    raise UnknownDocumentError(_unknown(asked, catalog))
+    raise UnknownDocumentError(_unknown(query, catalog))
 
 
 def document_named(text: str, names: list[str]) -> str:
     """Find a document by its name alone. Raises `UnknownDocumentError`, which lists the candidates."""
-    asked = text.strip().strip(_MARKS)
-    if (document := _document(asked, names)) is not None:
+    query = text.strip().strip(_MARKS)
+    if (document := _document(query, names)) is not None:
         return document
-    raise UnknownDocumentError(f"there is no document {_quoted(asked)}; there are: {_listed(names)}")
+    raise UnknownDocumentError(f"there is no document {_quoted(query)}; there are: {_listed(names)}")
 
 
 def _document(asked: str, names: list[str]) -> str | None:
     if asked in names:
         return asked
     for form in _FORMS:
-        found = [name for name in names if _folded(form(name)) == _folded(asked)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            more = f" and {len(found) - _MOST_CANDIDATES} more" if len(found) > _MOST_CANDIDATES else ""
+        matches = [name for name in names if _folded(form(name)) == _folded(asked)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            more = f" and {len(matches) - _MOST_CANDIDATES} more" if len(matches) > _MOST_CANDIDATES else ""
             raise UnknownDocumentError(
-                f"{_quoted(asked)} may be {', '.join(found[:_MOST_CANDIDATES])}{more}; name one of them in full"
+                f"{_quoted(asked)} may be {', '.join(matches[:_MOST_CANDIDATES])}{more}; name one of them in full"
             )
     return None
 
@@ -78,10 +78,10 @@ def _divisions(asked: str) -> Iterator[tuple[str, str]]:
 
 
 def _placed(document: str, place: str) -> Named:
-    found = parse_reference(f"{document}#{place}", [document])
-    if found is None:
+    reference = parse_reference(f"{document}#{place}", [document])
+    if reference is None:
         return Named(document, place or None)
-    return Named(document, found.place or None, max(1, found.first))
+    return Named(document, reference.place or None, max(1, reference.first))
 
 
 def _unknown(asked: str, catalog: Catalog) -> str:

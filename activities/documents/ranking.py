@@ -65,24 +65,24 @@ class _Matches:
 
 def search(index: IndexReader, question: str, limit: int, document: str | None) -> SearchResult:
     """Rank passages by BM25, coverage, word proximity, kind and place; omit near-duplicates."""
-    asked = content_words(question)[:_MOST_WORDS]
-    if not asked:
+    terms = content_words(question)[:_MOST_WORDS]
+    if not terms:
         return SearchResult()
     language = language_of(question)
-    expressions = {word: _expression(word, language) for word in asked}
+    expressions = {word: _expression(word, language) for word in terms}
     members = {word: index.matching(expression) for word, expression in expressions.items()}
-    for word in asked:
+    for word in terms:
         if not members[word] and len(word) >= _SHORTEST_PREFIX:
             expressions[word] = f'"{word}"*'
             members[word] = index.matching(expressions[word])
-    missing = tuple(word for word in asked if not members[word])
+    missing = tuple(word for word in terms if not members[word])
     rows = index.best(" OR ".join(expressions.values()), document, _CANDIDATES)
     if not rows:
         return SearchResult(missing=missing)
     weights = _weights(index.passages(), members)
-    telling = sorted(asked, key=lambda word: -weights[word])[:_MOST_PAIRED]
+    telling = sorted(terms, key=lambda word: -weights[word])[:_MOST_PAIRED]
     matches = _Matches(
-        words=[(weights[word], members[word]) for word in asked],
+        words=[(weights[word], members[word]) for word in terms],
         pairs=[
             (min(weights[left], weights[right]), index.matching(f'NEAR("{left}" "{right}", {_NEAR})'))
             for left, right in combinations(telling, 2)
@@ -108,8 +108,8 @@ def _expression(word: str, language: str) -> str:
 def _weights(passages: int, members: Mapping[str, set[int]]) -> dict[str, float]:
     """Weigh words by inverse document frequency; a word without matches weighs as much as the rarest."""
     return {
-        word: math.log(1 + (passages - len(found) + 0.5) / (max(1, len(found)) + 0.5))
-        for word, found in members.items()
+        word: math.log(1 + (passages - len(matches) + 0.5) / (max(1, len(matches)) + 0.5))
+        for word, matches in members.items()
     }
 
 

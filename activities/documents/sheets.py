@@ -67,10 +67,10 @@ def sheets_of(blocks: Sequence[Block], tables: Path) -> Iterator[Sheet]:
         rows = [_cells(line, has_bars=has_bars) for line in lines if not _RULE.fullmatch(line)]
         if has_bars:
             rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
-        found = [[*alike] for _, alike in groupby(rows, len)]
+        groups = [[*alike] for _, alike in groupby(rows, len)]
         # If one row differs, such as a merged total, the rest would only be half of a table.
-        if all(len(table) > 1 and header_at(table) == 0 and all(table[0]) for table in found):
-            for header, *data in found:
+        if all(len(table) > 1 and header_at(table) == 0 and all(table[0]) for table in groups):
+            for header, *data in groups:
                 path = tables.with_name(f"{tables.name}-{number}.csv")
                 yield write_sheet(heading.rpartition(" > ")[2], header, data, path)
                 number += 1

@@ -74,9 +74,9 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
         connection.execute(f"CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM {source}")
     try:
         described = connection.execute("DESCRIBE raw").fetchall()[:_MOST_COLUMNS]
-        taken: set[str] = set()
-        named = [(title, sql_name(title, taken, "column"), kind) for title, kind, *_ in described]
-        selected, titles = _selected(connection, named, taken, points)
+        used_names: set[str] = set()
+        named = [(title, sql_name(title, used_names, "column"), kind) for title, kind, *_ in described]
+        selected, titles = _selected(connection, named, used_names, points)
         connection.execute(f'CREATE TABLE "{table}" AS SELECT {selected} FROM raw')
     finally:
         connection.execute("DROP TABLE raw")
@@ -118,10 +118,10 @@ def _is_undivided(connection: duckdb.DuckDBPyConnection, delimiter: str) -> bool
     if len(columns) != 1:
         return False
     title = str(columns[0][0])
-    found = connection.execute(
+    result = connection.execute(
         f"SELECT count(*) FROM raw WHERE contains(CAST({quoted_name(title)} AS VARCHAR), $1)", [delimiter]
     )
-    return delimiter in title or bool(found.fetchall()[0][0])
+    return delimiter in title or bool(result.fetchall()[0][0])
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:

@@ -58,18 +58,18 @@ class SearchDocuments:
         if not searched:
             return failed("This session has no documents that can be read. Answer without them.")
         try:
-            found = await library.search(query, _MOST_PASSAGES, document or None)
+            result = await library.search(query, _MOST_PASSAGES, document or None)
         except UnknownDocumentError as error:
             return failed(f"`document`: {error}.")
         places: dict[str, list[Passage]] = {}
-        for passage in found.passages:
+        for passage in result.passages:
             places.setdefault(passage.ref, []).append(passage)
         output: dict[str, JsonValue] = {
             "coverage": [round(max(part.coverage for part in parts), 2) for parts in places.values()],
             "documents_searched": 1 if document else searched,
         }
-        if found.missing:
-            output["words_found_nowhere"] = list(found.missing)
+        if result.missing:
+            output["words_found_nowhere"] = list(result.missing)
         if not places:
             output["note"] = "Nothing was found. Search again with other or fewer words."
         return ToolAnswer(output=output, sources=tuple(_source(ref, parts) for ref, parts in places.items()))

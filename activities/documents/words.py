@@ -60,11 +60,11 @@ def words(text: str) -> list[str]:
 
 def language_of(text: str) -> str:
     """Name the language whose function words and letters a text uses most; English or German on a near tie."""
-    found, lower = words(text), text.casefold()
+    tokens, lower = words(text), text.casefold()
 
     def score(language: str) -> int:
         own_letters = sum(letter in lower for letter in _OWN_LETTERS.get(language, ""))
-        return (language in {"en", "de"}) + 2 * own_letters + sum(word in function_words(language) for word in found)
+        return (language in {"en", "de"}) + 2 * own_letters + sum(word in function_words(language) for word in tokens)
 
     return max(LANGUAGES, key=score)
 
@@ -88,10 +88,10 @@ def stem(word: str, language: str) -> str:
 @cache
 def _stemmer(language: str) -> type:
     """Load the stemmer of one language; the package itself loads all of them, which takes a fifth of a second."""
-    found = find_spec("snowballstemmer")
-    assert found is not None
+    spec = find_spec("snowballstemmer")
+    assert spec is not None
     package = ModuleType("_stemmers")
-    package.__path__ = list(found.submodule_search_locations or ())
+    package.__path__ = list(spec.submodule_search_locations or ())
     sys.modules.setdefault(package.__name__, package)
     module = import_module(f"{package.__name__}.{language}_stemmer")
     return getattr(module, f"{language.title()}Stemmer")
@@ -105,9 +105,9 @@ def variants(word: str) -> tuple[str, ...]:
 
 def content_words(question: str) -> list[str]:
     """List the distinct words that state what is asked for, in order; all words if none would be left."""
-    found = list(dict.fromkeys(words(_MEASURE.sub("", question))))
+    tokens = list(dict.fromkeys(words(_MEASURE.sub("", question))))
     empty = function_words(language_of(question))
     telling = [
-        word for word in found if word not in empty and (len(word) > 1 or not word.isalpha() or not word.isascii())
+        word for word in tokens if word not in empty and (len(word) > 1 or not word.isalpha() or not word.isascii())
     ]
-    return [word for word in telling if word not in _REQUEST_WORDS] or telling or found
+    return [word for word in telling if word not in _REQUEST_WORDS] or telling or tokens

@@ -91,8 +91,8 @@ class GuardedGet:
 
 async def resolve_by_system(host: str, port: int) -> tuple[str, ...]:
     """Ask the operating system's resolver, which also understands numeric addresses in every notation."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
 
 class GuardedBackend(AsyncNetworkBackend):

@@ -50,7 +50,7 @@ _BY_NAME: Final = tuple(
 
 def abilities_of(model: str) -> Abilities:
     name = _bare(model)
-    return next((found for pattern, found in _BY_NAME if pattern.fullmatch(name)), Abilities())
+    return next((abilities for pattern, abilities in _BY_NAME if pattern.fullmatch(name)), Abilities())
 
 
 def can_see(model: str) -> bool:

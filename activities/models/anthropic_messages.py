@@ -318,19 +318,19 @@ _STOPS: Final[Mapping[str, Literal["truncated", "refused"]]] = {
 def _returnable(content: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall]) -> tuple[JsonValue, ...]:
     """Keep the blocks unchanged, except for parts that the provider would refuse."""
     read = iter(calls)
-    kept: list[JsonValue] = []
+    blocks: list[JsonValue] = []
     for block in content:
         match block.get("type"):
             case "tool_use":
                 # Calls beyond the maximum have no result, but the provider requires one.
                 if call := next(read, None):
                     arguments = {} if call.malformed else block.get("input")
-                    kept.append({**block, "id": call.id, "name": call.tool, "input": arguments})
+                    blocks.append({**block, "id": call.id, "name": call.tool, "input": arguments})
             case "text" if not str(block.get("text", "")).strip():
                 pass
             case _:
-                kept.append(block)
-    return tuple(kept)
+                blocks.append(block)
+    return tuple(blocks)
 
 
 class BatchStore(JobStore):

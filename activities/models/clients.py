@@ -168,9 +168,9 @@ class ProviderModel(ABC, Generic[ClientType]):
         tokens = self._tokens(within(body, "usage"))
         share = self._price_share(call)
         usage = usage_of(self.price_list or self.provider, call.model, model, tokens, self.prices, share=share)
-        said: dict[str, Any] = dict(content)
-        said |= {"text": content.text[: LONGEST_TEXT + 1], "provider_items": returnable(content.provider_items)}
-        return ModelReply(**said, model=model, provider=self.provider, usage=usage)
+        fields: dict[str, Any] = dict(content)
+        fields |= {"text": content.text[: LONGEST_TEXT + 1], "provider_items": returnable(content.provider_items)}
+        return ModelReply(**fields, model=model, provider=self.provider, usage=usage)
 
     async def _stream(
         self, client: ClientType, path: str, body: Mapping[str, Any], call: ModelCall, fold: Fold

@@ -325,8 +325,8 @@ def _message(error: BaseException, verdict: Verdict, fault: ProviderFault, secre
         )
     code = f" {fault.code}" if fault.code else ""
     advice = remedy_of_status(fault.status)
-    said = quoted if quoted.endswith((".", "!", "?", "…")) else f"{quoted}."
-    return f"{fault.provider} answered {fault.status}{code}: {said} {advice}".rstrip()
+    sentence = quoted if quoted.endswith((".", "!", "?", "…")) else f"{quoted}."
+    return f"{fault.provider} answered {fault.status}{code}: {sentence} {advice}".rstrip()
 
 
 def _words(error: BaseException) -> str:

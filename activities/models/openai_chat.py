@@ -286,15 +286,15 @@ def _uses(message: Mapping[str, JsonValue]) -> list[tuple[object, object, object
 
 def _returnable(message: Mapping[str, JsonValue], calls: Sequence[ToolCall]) -> JsonValue:
     """Keep the message unchanged, except for parts that the server would refuse."""
-    kept = {name: value for name, value in message.items() if value is not None and name not in _NOT_TAKEN_BACK}
-    content = kept.get("content", "")
+    fields = {name: value for name, value in message.items() if value is not None and name not in _NOT_TAKEN_BACK}
+    content = fields.get("content", "")
     is_parts = isinstance(content, list) and all(isinstance(part, dict) for part in content)
     if not (isinstance(content, str) or is_parts):
-        del kept["content"]
-    asked = cast("list[JsonValue]", message["tool_calls"])
+        del fields["content"]
+    raw_calls = cast("list[JsonValue]", message["tool_calls"])
     # Calls beyond the maximum have no result, but servers require one.
-    returned: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(asked, calls, strict=False)]
-    return {**kept, "role": "assistant", "tool_calls": returned}
+    returned: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(raw_calls, calls, strict=False)]
+    return {**fields, "role": "assistant", "tool_calls": returned}
 
 
 def _returnable_call(asked: JsonValue, call: ToolCall) -> JsonValue:

@@ -159,8 +159,8 @@ def _items(message: Message) -> list[Item]:
         case "assistant" if own := own_items(message.provider_items, _ITEM_TYPES):
             return own
         case "assistant":
-            said: list[Item] = [{"role": "assistant", "content": message.text}] if message.text.strip() else []
-            return said + [
+            text_items: list[Item] = [{"role": "assistant", "content": message.text}] if message.text.strip() else []
+            return text_items + [
                 {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": arguments_text(call)}
                 for call in message.calls
             ]
@@ -258,7 +258,7 @@ def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall
     # Unencrypted reasoning refers to a stored item, and nothing is stored; items with ids need their reasoning.
     is_unsealed = any(item.get("type") == "reasoning" and not item.get("encrypted_content") for item in output)
     read = iter(calls)
-    kept: list[JsonValue] = []
+    output_items: list[JsonValue] = []
     for whole in output:
         item = {name: value for name, value in whole.items() if not (is_unsealed and name == "id")}
         match item.get("type"):
@@ -266,11 +266,11 @@ def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall
                 # Calls beyond the maximum have no result, but the provider requires one.
                 if call := next(read, None):
                     arguments = "{}" if call.malformed else item.get("arguments")
-                    kept.append({**item, "call_id": call.id, "name": call.tool, "arguments": arguments})
+                    output_items.append({**item, "call_id": call.id, "name": call.tool, "arguments": arguments})
             case "reasoning" if is_unsealed:
                 pass
             case "message" if not _is_message(item):
                 pass
             case _:
-                kept.append(item)
-    return tuple(kept)
+                output_items.append(item)
+    return tuple(output_items)

@@ -61,11 +61,11 @@ def price_card(provider: str, model: str, overrides: Overrides | None = None) ->
         dearest = max([dollars_in, *dollars_cached])
         own = PriceStep(input_usd_per_million=dearest, output_usd_per_million=dollars_out)
         return ModelCard(provider=provider, name=model, prices=(own,))
-    found = _find(provider, model)
-    if found is None:
+    info = _find(provider, model)
+    if info is None:
         return None
-    card = ModelCard(provider=provider, name=model, prices=tuple(_steps(_prices_to_come(found))))
-    return card.replace(context_window=found.context_window) if found.context_window else card
+    card = ModelCard(provider=provider, name=model, prices=tuple(_steps(_prices_to_come(info))))
+    return card.replace(context_window=info.context_window) if info.context_window else card
 
 
 def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None = None) -> Decimal | None:
@@ -74,8 +74,8 @@ def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None 
         dollars_in, dollars_out, *dollars_cached = overrides[model]
         cached = tokens.cached * ([*dollars_cached, dollars_in][0] - dollars_in)
         return round_up_dollars((tokens.input * dollars_in + tokens.output * dollars_out + cached) / _MILLION)
-    found = _find(provider, model)
-    if found is None:
+    info = _find(provider, model)
+    if info is None:
         return None
     from genai_prices import Usage as PricedUsage
 
@@ -85,7 +85,7 @@ def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None 
         cache_write_tokens=tokens.cache_written,
         output_tokens=tokens.output,
     )
-    return round_up_dollars(found.get_prices(datetime.now(UTC)).calc_price(used)["total_price"])
+    return round_up_dollars(info.get_prices(datetime.now(UTC)).calc_price(used)["total_price"])
 
 
 def usage_of(
@@ -120,11 +120,11 @@ def usage_of(
 def _find(provider: str, model: str) -> "ModelInfo | None":
     # By exact name: the library's own search takes any `openai-like` server for OpenAI.
     known = next((one for one in load() if one.id == provider), None)
-    found = known.find_model(model) if known else None
-    if found is None:
+    info = known.find_model(model) if known else None
+    if info is None:
         return None
-    prices = found.get_prices(datetime.now(UTC))
-    return found if prices.input_mtok is not None and prices.output_mtok is not None else None
+    prices = info.get_prices(datetime.now(UTC))
+    return info if prices.input_mtok is not None and prices.output_mtok is not None else None
 
 
 def _prices_to_come(model: "ModelInfo") -> "list[ModelPrice]":

@@ -94,8 +94,8 @@ def _openai_compatible(settings: ModelSettings, closing: AsyncExitStack) -> Mode
 
 
 def _offline(settings: ModelSettings, closing: AsyncExitStack) -> Models:
-    found = next((each for each in installed().model_providers if each.name == _OFFLINE), None)
-    if found is None:
+    extension = next((each for each in installed().model_providers if each.name == _OFFLINE), None)
+    if extension is None:
         raise SettingsError(
             "No language model is set, and the plug-in of the offline model is not installed: set ANTHROPIC_API_KEY, "
             f"OPENAI_API_KEY or OPENAI_BASE_URL, or install {SHIPPED}."
@@ -103,7 +103,7 @@ def _offline(settings: ModelSettings, closing: AsyncExitStack) -> Models:
     free = (PriceStep(input_usd_per_million=Decimal(0), output_usd_per_million=Decimal(0)),)
     names = {tier: settings.models.get(tier, _OFFLINE) for tier in Tier}
     cards = {tier: ModelCard(provider=_OFFLINE, name=name, prices=free) for tier, name in names.items()}
-    return Models(found.load_function()(settings, closing), cards)
+    return Models(extension.load_function()(settings, closing), cards)
 
 
 MODELS: Final = Backend(

@@ -97,15 +97,15 @@ def _parse_broken(content: bytes) -> JsonValue:
 def _shallow_parts(text: str) -> Iterator[str]:
     """Yield JSON text with everything deeper than `_MOST_LEVELS` replaced by null."""
     depth = start = 0
-    for found in _STRING_OR_BRACKET.finditer(text):
-        if found[0] in "[{":
+    for match in _STRING_OR_BRACKET.finditer(text):
+        if match[0] in "[{":
             depth += 1
             if depth == _MOST_LEVELS + 1:
-                yield text[start : found.start()]
+                yield text[start : match.start()]
                 yield "null"
-        elif found[0] in "]}":
+        elif match[0] in "]}":
             if depth == _MOST_LEVELS + 1:
-                start = found.end()
+                start = match.end()
             depth -= 1
     if depth <= _MOST_LEVELS:
         yield text[start:]
@@ -270,9 +270,9 @@ def arguments_text(call: ToolCall) -> str:
 
 def _identities(uses: Sequence[tuple[object, object, object]]) -> list[str]:
     """Return a unique id for each call; some servers send none, or the same for all."""
-    given = [identity for identity, _, _ in uses if isinstance(identity, str) and _IDENTITY.fullmatch(identity)]
-    if len(set(given)) == len(uses):
-        return given
+    identities = [identity for identity, _, _ in uses if isinstance(identity, str) and _IDENTITY.fullmatch(identity)]
+    if len(set(identities)) == len(uses):
+        return identities
     return [f"call_{position}" for position in range(1, len(uses) + 1)]
 
 

@@ -156,8 +156,8 @@ class SessionActivities:
             why = unread or ["the folder has no files that can be read"]
             raise invalid_input("SessionRequest", ["documents: none of them can be read", *why])
         parts = tuple(f"{name}: " for name in read)
-        said = {True: "Not all of a document was read for certain", False: "A document was not read"}
-        return tuple(f"{said[each.startswith(parts)]}: {each}" for each in unread)
+        labels = {True: "Not all of a document was read for certain", False: "A document was not read"}
+        return tuple(f"{labels[each.startswith(parts)]}: {each}" for each in unread)
 
     def _read_documents(self, catalog: Catalog) -> set[str]:
         """List the documents that have words or rows, or that a tool can read."""
@@ -172,10 +172,10 @@ class SessionActivities:
     def _ceiling_problems(self, terms: SessionTerms) -> list[str]:
         usual, by = PROFILES[terms.profile], "" if terms.profile == "standard" else f" of the profile {terms.profile}"
         return [
-            f"limits.{name}: {asked}{by if asked == getattr(usual, name) else ''} is above this installation's ceiling "
+            f"limits.{name}: {limit}{by if limit == getattr(usual, name) else ''} is above this installation's ceiling "
             f"of {getattr(self.ceilings, name)}; ask for less"
             for name in terms.limits.above(self.ceilings)
-            for asked in [getattr(terms.limits, name)]
+            for limit in [getattr(terms.limits, name)]
         ]
 
     def _capabilities(self, spec: ToolSpec, request: SessionRequest) -> frozenset[Capability]:
@@ -258,9 +258,9 @@ def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
     profile = request.profile or crew.profile or "standard"
     limits = request.limits
     if request.profile is None:
-        given = {name: getattr(limits, name) for name in limits.model_fields_set}
+        overrides = {name: getattr(limits, name) for name in limits.model_fields_set}
         own = {name: getattr(crew.limits, name) for name in crew.limits.model_fields_set}
-        limits = PROFILES[profile].replace(**(own | given))
+        limits = PROFILES[profile].replace(**(own | overrides))
     return SessionTerms(
         profile=profile,
         limits=limits,

@@ -38,7 +38,7 @@ async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierW
     earlier = Session(client, request.follows)
     name = printable(request.follows, _SESSION_CHARACTERS)
     try:
-        asked = await _request_of(client, earlier, request.tenant)
+        earlier_request = await _request_of(client, earlier, request.tenant)
         report = await earlier.result()
         documents = await earlier.documents() if request.earlier_documents else ()
     except SessionNotFound as error:
@@ -56,29 +56,29 @@ async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierW
         limit = f"there are {total}; at most {MOST_DOCUMENTS} are allowed"
         problem = f"documents: with those of session '{name}' {limit}; name fewer, or set earlier_documents to false"
         raise invalid_input("SessionRequest", [problem])
-    return _known_of(report, asked.goal, added)
+    return _known_of(report, earlier_request.goal, added)
 
 
 async def _request_of(client: Client, earlier: Session, tenant: str) -> SessionRequest:
     """Return the request of an ended session; a session of another tenant counts as nonexistent."""
     try:
-        found = (await describe(client, earlier.id)).workflow_execution_info
+        execution = (await describe(client, earlier.id)).workflow_execution_info
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise SessionNotFound(earlier.id) from error
         raise NotReachable(error.message) from error
-    if found.type.name != WorkflowType.SUPERVISOR or found.HasField("parent_execution"):
+    if execution.type.name != WorkflowType.SUPERVISOR or execution.HasField("parent_execution"):
         raise SessionNotFound(earlier.id)
-    asked = await earlier.request()
-    if asked.tenant != tenant:
+    session_request = await earlier.request()
+    if session_request.tenant != tenant:
         raise SessionNotFound(earlier.id)
-    if is_open(found):
+    if is_open(execution):
         name = printable(earlier.id, _SESSION_CHARACTERS)
         raise _refusal(
             f"session '{name}' is still running: wait for its report (`chargehand watch {name}`), or have it written "
             f"now (`chargehand finish {name}`)"
         )
-    return asked
+    return session_request
 
 
 def _refusal(problem: str) -> ApplicationError:

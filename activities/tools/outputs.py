@@ -55,10 +55,10 @@ async def store_outputs(store: Artifacts, files: Sequence[ToolOutput]) -> tuple[
     """Store files; return the artifacts, and `name: reason` for each file that was rejected."""
     artifacts: list[Artifact] = []
     rejected: list[str] = []
-    taken: set[str] = set()
+    used_names: set[str] = set()
     room = MOST_BYTES_TOGETHER
     for file in files:
-        name = unique_name(safe_name(file.name), taken)
+        name = unique_name(safe_name(file.name), used_names)
         size = len(file.content)
         if reason := _refusal(len(artifacts), size, room):
             rejected.append(f"{name}: {reason}")

@@ -75,7 +75,7 @@ class FunctionTool:
 
 def find_own_tools(extensions: Iterable[Extension], taken: Iterable[str] = ()) -> tuple[_Definition, ...]:
     """Collect the tools that plug-ins add; names in `taken` are refused. Raises `PluginError`, `SettingsError`."""
-    found: dict[int, _Definition] = {}
+    definitions_by_id: dict[int, _Definition] = {}
     for extension in extensions:
         loaded = extension.load(object)
         values: Iterable[object] = vars(loaded).values() if isinstance(loaded, ModuleType) else [loaded]
@@ -85,8 +85,8 @@ def find_own_tools(extensions: Iterable[Extension], taken: Iterable[str] = ()) -
                 f"The plug-in '{extension.plugin}': {extension.target} has no tools; decorate a function "
                 "with `@tool(…)`."
             )
-        found |= {id(each): each for each in tools}
-    definitions = tuple(found.values())
+        definitions_by_id |= {id(each): each for each in tools}
+    definitions = tuple(definitions_by_id.values())
     check_own_tools(definitions, taken)
     return definitions
 

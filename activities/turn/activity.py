@@ -399,8 +399,8 @@ def interpret(
     if not isinstance(answer, TypedAnswer):
         return common.replace(answer=answer)
     data, problems = read_data(answer.data, data_schema, is_required=answer.requires_data)
-    said = {"text": reply.text[:_KEPT_TEXT_CHARACTERS], "data_problems": problems[:_KEPT_TEXT_CHARACTERS]}
-    return common.replace(answer=answer.replace(data=data), **(said if problems else {}))
+    fields = {"text": reply.text[:_KEPT_TEXT_CHARACTERS], "data_problems": problems[:_KEPT_TEXT_CHARACTERS]}
+    return common.replace(answer=answer.replace(data=data), **(fields if problems else {}))
 
 
 def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
@@ -408,9 +408,9 @@ def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
     if not isinstance(answer, AgentAnswer):
         return answer
     refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)
-    kept = frozenset(islice(refs, _MOST_SOURCES))
+    cited = frozenset(islice(refs, _MOST_SOURCES))
     findings = [
-        finding.replace(source_refs=[ref for ref in finding.source_refs if ref in kept]) for finding in answer.findings
+        finding.replace(source_refs=[ref for ref in finding.source_refs if ref in cited]) for finding in answer.findings
     ]
     return answer.replace(findings=findings)
 

@@ -41,12 +41,12 @@ class ConversationStore:
         if not isinstance(task, WorkTask) or not task.earlier:
             return task
         try:
-            kept = await asyncio.to_thread(self._store.read, task.earlier)
+            content = await asyncio.to_thread(self._store.read, task.earlier)
         except ArtifactError as error:
             raise non_retryable_error(
                 ErrorType.CONVERSATION_MISSING, "This worker does not have the earlier part of the conversation."
             ) from error
-        before = from_json(zlib.decompress(kept))
+        before = from_json(zlib.decompress(content))
         rounds = [Round.model_validate(each) for each in before.get("rounds", ())[: task.earlier_rounds]]
         if task.since is not None:
             rounds[-1] = rounds[-1].told_since(task.since)

@@ -200,13 +200,13 @@ async def _find_outcome(
     settles_within = spec.settles_within_seconds
     if settles_within is not None:
         await times.pause(settles_within - max(0.0, (pulse().now() - begun_at).total_seconds()))
-    found = await look_up(arguments, context)
+    outcome = await look_up(arguments, context)
     if spec.idempotent:
-        return _answer(found)
-    if settles_within is None and not isinstance(found, ToolAnswer):
+        return _answer(outcome)
+    if settles_within is None and not isinstance(outcome, ToolAnswer):
         await times.pause(times.doubt(spec.name).total_seconds())
         return await look_up(arguments, context) or NOT_YET_KNOWN
-    return found
+    return outcome
 
 
 def _answer(outcome: LookUpResult) -> ToolAnswer | None:

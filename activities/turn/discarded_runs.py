@@ -62,7 +62,7 @@ async def _discarded(client: Client, workflow_id: str, run_id: str) -> dict[str,
         run, base = base, None
         handle = client.get_workflow_handle(workflow_id, run_id=run)
         scheduled: dict[int, str] = {}
-        found: dict[str, DiscardedTurn] = {}
+        run_turns: dict[str, DiscardedTurn] = {}
         try:
             async for event in handle.fetch_history_events():
                 if event.HasField("workflow_task_failed_event_attributes"):
@@ -70,10 +70,10 @@ async def _discarded(client: Client, workflow_id: str, run_id: str) -> dict[str,
                     if failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
                         base = failed.base_run_id
                 elif run != run_id:
-                    await _read_event(client, event, scheduled, found)
+                    await _read_event(client, event, scheduled, run_turns)
         except RPCError as error:
             raise ApplicationError(f"The run before the reset cannot be read: {error.message}") from error
-        turns = found | turns
+        turns = run_turns | turns
     return turns
 
 

@@ -40,14 +40,14 @@ class Quota:
 
 def quotas(headers: Mapping[str, str], now: float) -> dict[str, Quota]:
     """Parse the remaining quotas of `requests` and `tokens` from a reply's headers, if partly used."""
-    found: dict[str, Quota] = {}
+    quota_by_kind: dict[str, Quota] = {}
     for kind in ("requests", "tokens"):
         for words in ("x-ratelimit-{1}-{0}", "anthropic-ratelimit-{0}-{1}"):
             most, left, reset = (headers.get(words.format(kind, what), "") for what in ("limit", "remaining", "reset"))
             seconds = _seconds(reset) if most.isdecimal() and left.isdecimal() else None
             if seconds is not None and seconds > 0 and int(left) < int(most):
-                found[kind] = Quota(int(left), (int(most) - int(left)) / seconds, now)
-    return found
+                quota_by_kind[kind] = Quota(int(left), (int(most) - int(left)) / seconds, now)
+    return quota_by_kind
 
 
 def _seconds(reset: str) -> float | None:

@@ -89,8 +89,8 @@ class ToolActivities:
         tool = self.tools.get(request.tool)
         if tool is None:
             return CallProblems(problems=(f"tool: this worker has no '{request.tool}'",))
-        found = await asyncio.to_thread(_problems, tool.spec.parameters, request.arguments)
-        return CallProblems(problems=tuple(found))
+        errors = await asyncio.to_thread(_problems, tool.spec.parameters, request.arguments)
+        return CallProblems(problems=tuple(errors))
 
     async def _use(self, request: ToolRequest) -> ToolAnswer | None:
         """Run the tool within its time limit; None if it acts and its outcome is unknown."""
@@ -144,8 +144,8 @@ class ToolActivities:
         described: list[str] = []
         if self.library is not None and request.documents and not request.documents_may_leave:
             described = list((await self.library.open(request.documents)).catalog.own_words())
-        kept = self.tools[request.call.tool].spec.stays_here
-        sent = {name: value for name, value in request.call.arguments.items() if name not in kept}
+        local_names = self.tools[request.call.tool].spec.stays_here
+        sent = {name: value for name, value in request.call.arguments.items() if name not in local_names}
         if not await asyncio.to_thread(_takes_out, request, sent, described):
             return None
         count_in_activity(REFUSALS, kind="leak_check")
@@ -222,9 +222,9 @@ def choose_at_once(request: TurnRequest, task: Task, result: TurnResult) -> Sequ
     if result.stop != "tools" or not isinstance(task, WorkTask) or task.must_answer:
         return ()
     calls = {position: call for position, call in enumerate(result.tool_calls) if call.tool != NOTE.name}
-    made = [(call.tool, call.arguments) for past in task.rounds for call in past.calls]
+    earlier_calls = [(call.tool, call.arguments) for past in task.rounds for call in past.calls]
     may_be_used = all(
-        call.tool in request.at_once and not call.malformed and (call.tool, call.arguments) not in made
+        call.tool in request.at_once and not call.malformed and (call.tool, call.arguments) not in earlier_calls
         for call in calls.values()
     )
     return tuple(calls) if may_be_used and len(calls) <= MOST_CALLS else ()

@@ -83,8 +83,8 @@ def bullet_list(items: Sequence[str]) -> str:
 def contradiction_lines(contradictions: Sequence[Contradiction | ContradictionDraft], unresolved: str) -> str:
     return bullet_list(
         [
-            "\n  ".join([found.about, *(f"- {each}" for each in found.positions), found.resolution or unresolved])
-            for found in contradictions
+            "\n  ".join([entry.about, *(f"- {each}" for each in entry.positions), entry.resolution or unresolved])
+            for entry in contradictions
         ]
     )
 
@@ -177,8 +177,8 @@ def findings_text(result: InputOutcome) -> str:
 def _issue_line(named: tuple[str, Issue]) -> str:
     name, issue = named
     place = f"{issue.file}:{issue.line}" if issue.file else issue.location
-    said = f"Issue {name} ({issue.severity}, confidence {issue.confidence}) at {place}: {issue.message}"
-    return said + (f" Suggestion: {issue.suggestion}" if issue.suggestion else "")
+    text = f"Issue {name} ({issue.severity}, confidence {issue.confidence}) at {place}: {issue.message}"
+    return text + (f" Suggestion: {issue.suggestion}" if issue.suggestion else "")
 
 
 def _finding_line(finding: Finding) -> str:

@@ -238,8 +238,8 @@ class ShownText:
         # Search results follow below, in full and with the refs to cite.
         output = {name: value for name, value in result.output.items() if (result.tool, name) != ("search", "results")}
         parts = [to_json(output, inf_nan_mode="null").decode()] if output else []
-        said = set(map(str, call.arguments.values())) if call else set[str]()
-        parts += [self._source(source, said) for source in result.sources]
+        argument_texts = set(map(str, call.arguments.values())) if call else set[str]()
+        parts += [self._source(source, argument_texts) for source in result.sources]
         # Never echo an unknown tool name: the model wrote it.
         name = result.tool if re.fullmatch(NAME, result.tool) else "that tool"
         return f"From {name}:\n" + data_block("\n\n".join(parts))
@@ -272,18 +272,18 @@ def _turns_left(past: Round) -> str:
 
 
 def _round_messages(past: Round, shown: ShownText) -> list[Message]:
-    told, answer = told_section(past.told), shown.refs.shorten(past.answer)
+    notices, answer = told_section(past.told), shown.refs.shorten(past.answer)
     if past.said or (past.answer and not past.correction):
-        asked = [said_text(past.said), *told] if past.said else [*told, "Answer again, as a whole."]
+        prompt = [said_text(past.said), *notices] if past.said else [*notices, "Answer again, as a whole."]
         return [
             Message(role="assistant", text=answer or "(no reply)", provider_items=past.provider_items),
-            Message(role="user", text="\n\n".join(asked)),
+            Message(role="user", text="\n\n".join(prompt)),
         ]
     if past.correction:
         problem = f"Your reply could not be used:\n{data_block(past.correction)}\nFix that and answer again."
         return [
             Message(role="assistant", text=answer or "(a reply that could not be used)"),
-            Message(role="user", text="\n\n".join([problem, *told])),
+            Message(role="user", text="\n\n".join([problem, *notices])),
         ]
     calls = {call.id: call for call in past.calls}
     results = [result.make(ToolText, text=shown.render(result, calls.get(result.call_id))) for result in past.results]
@@ -293,7 +293,7 @@ def _round_messages(past: Round, shown: ShownText) -> list[Message]:
     return [
         Message(role="assistant", calls=past.calls, provider_items=past.provider_items),
         Message(role="tools", results=tuple(results)),
-        *(Message(role="user", text=text) for text in told),
+        *(Message(role="user", text=text) for text in notices),
     ]
 
 
@@ -320,8 +320,8 @@ class ConverseTask(WorkTask):
     def latest(self) -> WorkTask:
         """Keep only the latest message and its rounds, for a model that does not read dialogues."""
         begins = max((at for at, past in enumerate(self.rounds, start=1) if past.said), default=0)
-        said = self.rounds[begins - 1].said if begins else self.instruction
-        return self.replace(instruction=said, rounds=self.rounds[begins:])
+        message = self.rounds[begins - 1].said if begins else self.instruction
+        return self.replace(instruction=message, rounds=self.rounds[begins:])
 
 
 class NoteDraft(Contract):

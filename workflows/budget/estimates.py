@@ -154,8 +154,8 @@ def _task_bytes(task: Task) -> int:
     text = task.model_dump_json()
     marks = text.count('","') * _ITEM_BYTES + text.count(_END_OF_DATA)
     if isinstance(task, WorkTask):
-        told = (task.told, *(past.told for past in task.rounds))
-        marks += len(task.rounds) * _ROUND_BYTES + sum(map(len, told)) * _TOLD_BYTES
+        messages = (task.told, *(past.told for past in task.rounds))
+        marks += len(task.rounds) * _ROUND_BYTES + sum(map(len, messages)) * _TOLD_BYTES
         pictures = sum(len(result.pictures) for past in task.rounds for result in past.results)
         marks += pictures * PICTURE_TOKENS
     return len(text.encode()) + marks

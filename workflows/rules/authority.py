@@ -93,8 +93,8 @@ def _common_policy(crew: CrewCard, tool: str) -> list[Obligation]:
 
 
 def _unique(items: Iterable[_Item]) -> tuple[_Item, ...]:
-    found: list[_Item] = []
+    unique: list[_Item] = []
     for item in items:
-        if item not in found:
-            found.append(item)
-    return tuple(found)
+        if item not in unique:
+            unique.append(item)
+    return tuple(unique)

@@ -93,9 +93,9 @@ class _Block:
     @property
     def is_statement(self) -> bool:
         """Whether it states something, rather than being a remark, an introduction or an address."""
-        said = without_citations(self.text).strip()
-        is_remark = bool(_REMARK.fullmatch(said)) or said.endswith((":", "：", ",", "，"))
-        return any(map(str.isalnum, said)) and not is_remark
+        wording = without_citations(self.text).strip()
+        is_remark = bool(_REMARK.fullmatch(wording)) or wording.endswith((":", "：", ",", "，"))
+        return any(map(str.isalnum, wording)) and not is_remark
 
 
 @dataclass(frozen=True)
@@ -142,13 +142,13 @@ class CheckedClaim:
     @cached_property
     def objections(self) -> tuple[Objection, ...]:
         """Objections raised by plug-ins, and quoted words that were not found."""
-        said = [quote for source, quote in self.quotes if not is_computed(source)]
+        quotations = [quote for source, quote in self.quotes if not is_computed(source)]
         results = [source.quote for source in self.sources if is_computed(source)]
         titles = [source.title for source in self.sources]
-        checks = hook_functions(Hook.CLAIM_OBJECTIONS, each_of(Objection)) if said or results else ()
-        found = (each for check in checks for each in check(self.claim.text, said, results, titles))
+        checks = hook_functions(Hook.CLAIM_OBJECTIONS, each_of(Objection)) if quotations or results else ()
+        from_plugins = (each for check in checks for each in check(self.claim.text, quotations, results, titles))
         missing = (Objection(f"The source does not contain “{words}”.", is_certain=True) for words in self.missing)
-        return (*found, *missing)
+        return (*from_plugins, *missing)
 
     @property
     def doubts(self) -> str:
@@ -185,19 +185,19 @@ def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:
     remarks = {plain(remark) for remark in evidence.remarks}
     claims: list[CheckedClaim] = []
     for statement in (statement for block in _blocks(text) for statement in _statements(block)):
-        said = plain(statement.text)
-        if said in remarks or (said not in findings and _says_nothing(statement)):
+        wording = plain(statement.text)
+        if wording in remarks or (wording not in findings and _says_nothing(statement)):
             continue
         if len(claims) == _MOST_CLAIMS:
             claims.append(CheckedClaim(Claim(text="The statements after these.")))
             break
-        claims.append(_check(statement, evidence, findings.get(said)))
+        claims.append(_check(statement, evidence, findings.get(wording)))
     return tuple(claims)
 
 
 def _says_nothing(statement: _Statement) -> bool:
-    said = plain(statement.text)
-    return not is_cited(statement.text) and (is_courtesy(said) or said.endswith(("?", "？")))
+    wording = plain(statement.text)
+    return not is_cited(statement.text) and (is_courtesy(wording) or wording.endswith(("?", "？")))
 
 
 def weakest(claims: Iterable[Claim]) -> Verification | None:
@@ -218,7 +218,7 @@ def is_code(text: str) -> bool:
 
 def list_uncited(text: str, evidence: Evidence) -> list[str]:
     """List the paragraphs, list items and rows that state something without a citation."""
-    return [said[:_CLAIM_CHARACTERS] for said, _ in islice(_uncited(text, evidence), _MOST_CLAIMS)]
+    return [passage[:_CLAIM_CHARACTERS] for passage, _ in islice(_uncited(text, evidence), _MOST_CLAIMS)]
 
 
 def mark_uncited(text: str, evidence: Evidence) -> str:
@@ -326,14 +326,14 @@ def _inline_quotes(
     if statement.is_quotation:
         # Line by line: between quoted paragraphs or items, the source may contain other words and marks.
         lines = _ATTRIBUTION.sub("", statement.text).split("\n")
-        said = ["\n".join(filter(None, map(plain, lines)))]
+        quotes = ["\n".join(filter(None, map(plain, lines)))]
     else:
-        said = ["".join(match.groups(default="")) for match in _QUOTED.finditer(without_citations(statement.text))]
-    said = [quote for quote in said if len(quote) >= _LEAST_QUOTATION]
+        quotes = ["".join(match.groups(default="")) for match in _QUOTED.finditer(without_citations(statement.text))]
+    quotes = [quote for quote in quotes if len(quote) >= _LEAST_QUOTATION]
     texts = [
         (source, plain(text)) for source in sources for text in (source.quote, *evidence.quotations.get(source.ref, ()))
     ]
-    standing = {quote: next((source for source, text in texts if stands_in(quote, text)), None) for quote in said}
+    standing = {quote: next((source for source, text in texts if stands_in(quote, text)), None) for quote in quotes}
     return (
         [(source, quote) for quote, source in standing.items() if source],
         [quote for quote, source in standing.items() if source is None],
@@ -394,7 +394,7 @@ def _statements(block: _Block) -> Iterator[_Statement]:
     ends = [match.end() for match in _SENTENCE_END.finditer(text) if match.end() > led_in and match.end() not in inner]
     for end in [*ends, len(text)]:
         sentence, start = text[start:end], end
-        said = without_citations(sentence).strip()
-        if any(map(str.isalnum, said)) and not _REMARK.fullmatch(said):
+        wording = without_citations(sentence).strip()
+        if any(map(str.isalnum, wording)) and not _REMARK.fullmatch(wording):
             # A citation at the end of a paragraph covers the sentences before it, but does not quote them.
             yield _Statement(sentence, tuple(cited_numbers(sentence)) if is_cited(sentence) else block.numbers)

@@ -62,8 +62,8 @@ def cited_numbers(text: str) -> list[int]:
 
 def cited_quotations(text: str) -> list[tuple[int, int]]:
     """List the quotations that a text cites, as pairs of source and quotation number."""
-    found = ((_number(match[1]), _number(match[2] or "")) for match in _CITATION.finditer(text))
-    return list(dict.fromkeys((number, quotation) for number, quotation in found if number and quotation))
+    pairs = ((_number(match[1]), _number(match[2] or "")) for match in _CITATION.finditer(text))
+    return list(dict.fromkeys((number, quotation) for number, quotation in pairs if number and quotation))
 
 
 def without_citations(text: str) -> str:
@@ -122,13 +122,13 @@ def _rewrite(text: str, citation: re.Pattern[str], replacement: Callable[[re.Mat
     end = 0
     for citations in _lists(text, citation):
         before, end = text[end : citations[0].start()], citations[-1].end()
-        kept = ""
+        rewritten = ""
         for previous, match in zip([None, *citations], citations, strict=False):
             if new := replacement(match):
-                kept += f"{text[previous.end() : match.start()]}{new}" if kept and previous else new
-        if not kept:
-            before, kept, end = _without_citation(text, before, end)
-        pieces += [before, kept]
+                rewritten += f"{text[previous.end() : match.start()]}{new}" if rewritten and previous else new
+        if not rewritten:
+            before, rewritten, end = _without_citation(text, before, end)
+        pieces += [before, rewritten]
     return "".join([*pieces, text[end:]])
 
 

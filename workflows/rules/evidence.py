@@ -166,9 +166,9 @@ def percentage(value: int) -> int:
 
 def without_data(outcome: Outcome, problems: str) -> Failure:
     """Turn an outcome whose data never became valid into a failure that contains its text."""
-    kept = {name: getattr(outcome, name) for name in ("content", "findings", "sources", "confidence", "gaps", "issues")}
+    rest = {name: getattr(outcome, name) for name in ("content", "findings", "sources", "confidence", "gaps", "issues")}
     message = f"Its data is not valid by the agent's output schema: {problems}"[:MESSAGE_CHARACTERS]
-    return Failure(reason="invalid_output", message=message, **kept)
+    return Failure(reason="invalid_output", message=message, **rest)
 
 
 def in_prose(text: str, read: Mapping[str, Source], name: str, problem: str, *, has_data: bool) -> Outcome | None:

@@ -85,11 +85,11 @@ class FormField(_Options):
         """Describe the constraints on a value; empty if there are none."""
         least, most = self.bounds
         what = {"string": " characters", "array": " values"}.get(self.type, "")
-        said = [f"at least {least:g}{what}"] if least > (0 if what else -math.inf) else []
-        said += [f"at most {most:g}{what}"] if most < math.inf else []
-        said += [f"of the format {self.format}"] if self.type == "string" and self.format in _FORMATS else []
-        said += [f"as the pattern {self.pattern}"] if self.type == "string" and self.pattern else []
-        return ", ".join(said)
+        constraints = [f"at least {least:g}{what}"] if least > (0 if what else -math.inf) else []
+        constraints += [f"at most {most:g}{what}"] if most < math.inf else []
+        constraints += [f"of the format {self.format}"] if self.type == "string" and self.format in _FORMATS else []
+        constraints += [f"as the pattern {self.pattern}"] if self.type == "string" and self.pattern else []
+        return ", ".join(constraints)
 
     @property
     def options(self) -> tuple[_Choice, ...]:
@@ -119,17 +119,17 @@ def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue
     """
     form = Form.model_validate(schema)
     try:
-        given = json.loads(text)
+        answer = json.loads(text)
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+        answer = None
+    if not isinstance(answer, dict):
         if len(form.properties) != 1:
             raise Refused(f"text: must be a JSON object with the fields {', '.join(form.properties)}")
         [(name, field)] = form.properties.items()
-        given = {name: _typed(text.strip(), given, field)}
+        answer = {name: _typed(text.strip(), answer, field)}
     defaults = {name: field.default for name, field in form.properties.items() if field.default is not None}
     fields = form.properties.items()
-    content = defaults | cast("dict[str, JsonValue]", given)
+    content = defaults | cast("dict[str, JsonValue]", answer)
     content |= {name: field.chosen(content[name]) for name, field in fields if name in content}
     problems = [f"{name} is required" for name in form.required if name not in content]
     problems += [f"there is no {name[:40]}" for name in content if name not in form.properties]
@@ -153,8 +153,8 @@ def _problem(name: str, value: JsonValue, field: FormField) -> str:
     is_fit = math.isfinite(size) and field.bounds[0] <= size <= field.bounds[1]
     if not is_fit or (isinstance(value, str) and not _is_written_right(value, field)):
         return f"{name} must be {field.limits or 'finite'}"
-    given, values = value if isinstance(value, list) else [value], [each.const for each in field.options]
-    if values and any(each not in values for each in given):
+    items, values = value if isinstance(value, list) else [value], [each.const for each in field.options]
+    if values and any(each not in values for each in items):
         return f"{name} must be one of {', '.join(map(str, field.options))}"
     return ""
 

@@ -92,10 +92,10 @@ def leaks(subtasks: Sequence[Subtask | SubtaskDraft], crew: CrewCard, inherited:
             reads[id_] = reads_of([outcome_reads(needed) for needed in known_inputs(by_id[id_])], own | inherited)
         return reads[id_]
 
-    found: dict[str, frozenset[str]] = {}
+    private_inputs: dict[str, frozenset[str]] = {}
     for subtask in subtasks:
         needed = known_inputs(subtask)
         inputs = inherited.union(*(outcome_reads(id_) for id_ in needed))
         if is_leak(capabilities_of(subtask.agent, crew), inputs):
-            found[subtask.id] = frozenset(id_ for id_ in needed if "reads_private" in reads[id_])
-    return found
+            private_inputs[subtask.id] = frozenset(id_ for id_ in needed if "reads_private" in reads[id_])
+    return private_inputs

@@ -227,14 +227,14 @@ def unread_issues(outcomes: Sequence[InputOutcome], read: Sequence[InputOutcome]
 
 def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | None) -> InputOutcome:
     outcome = entry.outcome
-    kept = outcome.findings if findings is None else outcome.findings[:findings]
-    named = {ref for finding in kept for ref in finding.sources}
+    selected = outcome.findings if findings is None else outcome.findings[:findings]
+    named = {ref for finding in selected for ref in finding.sources}
     sources = tuple(
         source.replace(quote=source.quote[:of_source])
         for source in outcome.sources
         if findings is None or source.ref in named
     )
-    changes: dict[str, object] = {"content": outcome.content[:characters], "findings": kept, "sources": sources}
+    changes: dict[str, object] = {"content": outcome.content[:characters], "findings": selected, "sources": sources}
     if len(to_json(outcome.data)) > characters:
         changes["data"] = None
     if findings is not None:

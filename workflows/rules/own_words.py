@@ -81,7 +81,7 @@ def _by_words(text: str) -> str:
 def _are_listed(items: Sequence[str], text: str) -> bool:
     """Return whether items are consecutive in a text, separated only as in a list."""
     begins = re.finditer(rf"(?<![^\W_]){re.escape(items[0])}", text)
-    return any(_follow(items, text, found.start()) for found in begins)
+    return any(_follow(items, text, match.start()) for match in begins)
 
 
 def _follow(items: Sequence[str], text: str, at: int) -> bool:
@@ -102,22 +102,22 @@ def _stands_apart(value: str, text: str) -> bool:
 @lru_cache(maxsize=64)
 def _figures(text: str) -> Collection[str]:
     """Parse the first figures of a text, with their thousands and decimal separators."""
-    found = set[str]()
+    figures = set[str]()
     for written in {match[0] for match in islice(_FIGURE.finditer(text), _MOST_FIGURES)}:
         *whole, last = re.split(r"\D", written)
         readings = {"".join([*whole, last])} if _THOUSANDS.fullmatch(written) else set[str]()
         if whole and written[-len(last) - 1] in ".,":
             readings.add(f"{''.join(whole)}.{last}")
-        found |= readings | {f"{Decimal(each).normalize():f}" for each in readings}
-    return found
+        figures |= readings | {f"{Decimal(each).normalize():f}" for each in readings}
+    return figures
 
 
 def _is_moment(value: str, text: str) -> bool:
     """Return whether a text states this date, time, or date and time."""
-    found = _MOMENT.fullmatch(value)
-    if not value or found is None:
+    match = _MOMENT.fullmatch(value)
+    if not value or match is None:
         return False
-    year, month, day, hour, minute = found.groups()
+    year, month, day, hour, minute = match.groups()
     named = rf"(?:{_days(year, int(month), int(day))})" if year else ""
     named += ",? (?:at |um |à |alle |om )?" if year and hour else ""
     named += rf"(?:{_times(int(hour), minute)})" if hour else ""

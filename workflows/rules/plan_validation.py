@@ -93,7 +93,7 @@ def check_plan(
     agents = {agent.name for agent in crew.agents}
     if may_nest:
         agents.add(SUPERVISOR)
-    found = chain(
+    problems = chain(
         _count_errors(draft),
         _limit_errors(draft, crew, turns, funds, begun),
         _shape_errors(draft),
@@ -104,7 +104,7 @@ def check_plan(
         _delivery_errors(draft),
         () if is_approved_by_person else _leak_errors(draft, crew, inherited),
     )
-    errors = list(islice(found, 1 if len(draft.subtasks) > MOST_SUBTASKS else _MOST_ERRORS))
+    errors = list(islice(problems, 1 if len(draft.subtasks) > MOST_SUBTASKS else _MOST_ERRORS))
     if errors:
         raise InvalidPlan(errors)
     plan = Plan.model_validate(draft.model_dump(exclude=_NOT_OF_THE_PLAN))

@@ -57,10 +57,10 @@ def refuse_repetition(
     may_change = effects.others_act or any(each.tool in effects.acting for each in beside)
     if call.malformed or (may_change and not acts):
         return None
-    made = _Calls(effects)
+    history = _Calls(effects)
     for past in rounds:
-        made.add(past)
-    if (number := made.first(call)) is None:
+        history.add(past)
+    if (number := history.first(call)) is None:
         return None
     why = _ACTS_ONCE if acts else "its result is above. Make a different call or answer."
     return call.refuse(f"You already made this call (round {number}); {why}")
@@ -69,11 +69,11 @@ def refuse_repetition(
 def is_repetitive(rounds: Sequence[Round], effects: Effects) -> bool:
     """Return whether three of an agent's rounds had no new call or result, so that it must answer now."""
     repetitions = 0
-    made = _Calls(effects)
+    history = _Calls(effects)
     for past in rounds:
         calls = _made_in(past)
-        repetitions += bool(calls) and not any(made.is_news(call, past) for call in calls)
-        made.add(past)
+        repetitions += bool(calls) and not any(history.is_news(call, past) for call in calls)
+        history.add(past)
     return repetitions >= _MOST_REPETITIONS
 
 

@@ -79,11 +79,11 @@ def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> Input
         return earlier
 
     findings = earlier.outcome.findings
-    kept = earlier.outcome.replace(
+    reduced = earlier.outcome.replace(
         findings=tuple(each if own.isdisjoint(each.sources) else each.replace(quote="") for each in findings),
         sources=tuple(source for source in earlier.outcome.sources if source.ref not in own),
     )
-    return earlier.replace(outcome=kept)
+    return earlier.replace(outcome=reduced)
 
 
 def evidence_of(outcomes: Sequence[InputOutcome], sources: Sequence[Source], gaps: Iterable[str]) -> Evidence:
@@ -232,8 +232,8 @@ def issues_of(outcomes: Iterable[Outcome]) -> tuple[Issue, ...]:
 
 def artifacts_of(outcomes: Iterable[Outcome]) -> tuple[Artifact, ...]:
     """List every file created by tools once."""
-    made = {artifact.uri: artifact for outcome in outcomes for artifact in outcome.artifacts}
-    return tuple(made.values())
+    by_uri = {artifact.uri: artifact for outcome in outcomes for artifact in outcome.artifacts}
+    return tuple(by_uri.values())
 
 
 def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:

@@ -63,9 +63,9 @@ class Inbox:
             self.unread += (item,)
 
     def take(self) -> list[str]:
-        taken, self.unread = self.unread, ()
-        self._taken = tuple(item.number for item in taken)
-        return [item.text for item in taken]
+        items, self.unread = self.unread, ()
+        self._taken = tuple(item.number for item in items)
+        return [item.text for item in items]
 
     def begin_turn(self) -> None:
         self.is_interrupted = False
@@ -242,9 +242,9 @@ class AgentWork:
         What it said in prose is shown to it again, and becomes the outcome if no better one follows.
         """
         text, has_data = result.text if result.stop == "malformed" else "", self.request.agent.output is not None
-        said = in_prose(text, self.conversation.citable, self._name, result.problem, has_data=has_data)
-        if said and not isinstance(self._state.unusable, Failure):
-            self._change(unusable=said)
+        prose = in_prose(text, self.conversation.citable, self._name, result.problem, has_data=has_data)
+        if prose and not isinstance(self._state.unusable, Failure):
+            self._change(unusable=prose)
         most = _MOST_DATA_CORRECTIONS if result.data_problems else _MOST_CORRECTIONS
         if result.stop == "refused" or self._state.corrections >= most:
             return False
@@ -252,7 +252,7 @@ class AgentWork:
         self._change(
             corrections=self._state.corrections + 1, cut=cut if result.stop == "truncated" else self._state.cut
         )
-        self.conversation.add(Round(correction=complaint(result), answer=text if said else ""))
+        self.conversation.add(Round(correction=complaint(result), answer=text if prose else ""))
         return True
 
     def unfinished_outcome(self, reason: FailureReason, message: str, now: datetime) -> Outcome:

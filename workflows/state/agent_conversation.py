@@ -58,8 +58,8 @@ class Conversation(ConversationState):
 
     @property
     def said(self) -> tuple[str, ...]:
-        told = (*self.opening_told, *(text for past in self.rounds for text in past.told))
-        return tuple(text for text in (self.opening, *(past.said for past in self.rounds), *told) if text)
+        messages = (*self.opening_told, *(text for past in self.rounds for text in past.told))
+        return tuple(text for text in (self.opening, *(past.said for past in self.rounds), *messages) if text)
 
     @property
     def has_private_text(self) -> bool:
@@ -81,7 +81,7 @@ class Conversation(ConversationState):
         # Recalled text was found by other agents, possibly in private text.
         results = [result for past in self.rounds for result in past.results if result.tool != RECALL]
         sources = [source for result in results for source in result.sources]
-        linked = (found for source in sources for found in _ADDRESS.findall(source.quote))
+        linked = (address for source in sources for address in _ADDRESS.findall(source.quote))
         named = (source.url for source in sources if source.url)
         return tuple(islice(dict.fromkeys((*named, *linked, *self.addresses)), _MOST_ADDRESSES))
 
@@ -141,8 +141,8 @@ class Conversation(ConversationState):
 
     def settle(self, call: ToolCall) -> None:
         """Record that a call was applied, or that a person has settled whether it was."""
-        told = {_gap(call, gap) for gap in (_UNKNOWN, NOT_MADE)}
-        self.doubts = tuple(each for each in self.doubts if each not in told)
+        gaps = {_gap(call, gap) for gap in (_UNKNOWN, NOT_MADE)}
+        self.doubts = tuple(each for each in self.doubts if each not in gaps)
 
     def add(self, past: Round) -> None:
         if past == self._kept_round:
@@ -171,10 +171,10 @@ class Conversation(ConversationState):
         """Omit the part of the conversation that a worker keeps."""
         if not self.kept:
             return task
-        kept, new = task.rounds[: self.kept_rounds], task.rounds[self.kept_rounds :]
-        since = Round().told_since(kept[-1]) if kept else None
+        old, new = task.rounds[: self.kept_rounds], task.rounds[self.kept_rounds :]
+        since = Round().told_since(old[-1]) if old else None
         own = type(task)(goal="", instruction="", rounds=new, must_answer=task.must_answer, since=since)
-        return own.replace(earlier=self.kept, earlier_rounds=len(kept))
+        return own.replace(earlier=self.kept, earlier_rounds=len(old))
 
     def keep(self, task: WorkTask, result: TurnResult) -> None:
         """Record after a turn what the worker keeps and what the provider has counted."""
@@ -198,7 +198,7 @@ class Conversation(ConversationState):
             summary=(answer.summary if answer else _list_of(sources))[:_SUMMARY_CHARACTERS],
             opening_notes=self._noted.kept,
             notes=self._noted.kept,
-            opening_told=(*self.opening_told, *(told for past in self.rounds for told in past.told)),
+            opening_told=(*self.opening_told, *(text for past in self.rounds for text in past.told)),
             sources=sources,
             artifacts=self.all_artifacts,
             addresses=self.all_addresses,

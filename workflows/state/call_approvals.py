@@ -69,8 +69,8 @@ class Approvals(Carried):
 
     def doubt_of_another(self, request: CallRequest) -> str:
         """Explain why the same call of another subtask requires a person's decision; empty if it does not."""
-        made = self._made(request, request.arguments)
-        if any(not is_applied for path, is_applied in made.items() if path != request.subtask):
+        calls = self._made(request, request.arguments)
+        if any(not is_applied for path, is_applied in calls.items() if path != request.subtask):
             return "the same call was made before, and it is not known whether it was applied"
         return ""
 
@@ -162,13 +162,13 @@ class Approvals(Carried):
     def _made(self, request: CallRequest, arguments: Arguments) -> dict[str, bool]:
         """Find the same acting call of any subtask, by path."""
         same = acting_call("", request.tool, arguments)
-        made = self.acted.items() if request.acts else ()
-        return {acted.removesuffix(same): is_applied for acted, is_applied in made if acted.endswith(same)}
+        calls = self.acted.items() if request.acts else ()
+        return {acted.removesuffix(same): is_applied for acted, is_applied in calls if acted.endswith(same)}
 
     def _before(self, request: CallRequest, arguments: Arguments) -> bool | None:
         """Return whether the same call was applied for this subtask, its replacement, or the one it replaces."""
-        own, made = f"{request.subtask}/", self._made(request, arguments).items()
-        same = (is_applied for path, is_applied in made if own.startswith(f"{path}/") or f"{path}/".startswith(own))
+        own, calls = f"{request.subtask}/", self._made(request, arguments).items()
+        same = (is_applied for path, is_applied in calls if own.startswith(f"{path}/") or f"{path}/".startswith(own))
         return max(same, default=None)
 
     def _refuse_unmakeable(self, request: CallRequest, arguments: Arguments) -> None:

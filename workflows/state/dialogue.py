@@ -119,8 +119,8 @@ class Dialogue(Carried):
 
     def tell_next(self, last: int, item: int) -> str:
         """Record that the next message, up to the last, is passed to the working agent; return its text, if any."""
-        told = self._told.values()
-        left = [each for key, each in self._waiting.items() if key == each.number <= last and key not in told]
+        numbers = self._told.values()
+        left = [each for key, each in self._waiting.items() if key == each.number <= last and key not in numbers]
         if left:
             self._told[item] = left[0].number
         return left[0].text if left else ""
@@ -147,10 +147,10 @@ class Dialogue(Carried):
         else:
             rounds, last = before.rounds, before.rounds[-1] if before.rounds else Round()
             if last.answer and not last.said:
-                rounds, said = rounds[:-1], last.replace(said=text)
+                rounds, current = rounds[:-1], last.replace(said=text)
             else:
-                said = Round(said=text)
-            anew = {"rounds": (*rounds, said), "tool_calls": 0, "doubts": (), "artifacts": ()}
+                current = Round(said=text)
+            anew = {"rounds": (*rounds, current), "tool_calls": 0, "doubts": (), "artifacts": ()}
             talk = before.replace(**anew)
         spending = Spending.of(grant)
         return SubtaskState(spending=spending, conversation=talk, began_at=now, rounds_begun=0)

@@ -220,11 +220,11 @@ class Progress(Carried):
 
     def adopt(self, plan: Plan) -> Plan:
         """Adopt and return a plan, keeping the records of subtasks that have begun."""
-        kept = {record.id: record for record in self.records if record.id in self.begun}
+        begun_records = {record.id: record for record in self.records if record.id in self.begun}
         self.plan = plan
         self.records = tuple(
-            kept[subtask.id].replace(depends_on=subtask.depends_on)
-            if subtask.id in kept
+            begun_records[subtask.id].replace(depends_on=subtask.depends_on)
+            if subtask.id in begun_records
             else subtask.make(SubtaskRecord)
             for subtask in plan.subtasks
         )
@@ -349,7 +349,7 @@ class Progress(Carried):
     @property
     def known_differences(self) -> set[str]:
         """Topics of known differences between outcomes."""
-        return {*self.compatible, *(found.about for found in self.contradictions)}
+        return {*self.compatible, *(contradiction.about for contradiction in self.contradictions)}
 
     def ignore_message(self) -> None:
         self.ignored_messages += 1

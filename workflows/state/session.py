@@ -184,7 +184,7 @@ class Session:
         if self.dialogue is not None:
             return self.dialogue.said
         steering = self.progress.steering
-        return (*self.request.criteria, *steering.answers, *(told.item.text for told in steering.told))
+        return (*self.request.criteria, *steering.answers, *(entry.item.text for entry in steering.told))
 
     @property
     def may_act(self) -> bool:

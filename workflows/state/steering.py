@@ -72,25 +72,25 @@ class Steering(Carried):
         delivery.end()
         self._running.remove(delivery)
         self.told = [
-            told.replace(read=(*told.read, delivery.subtask))
-            if told.item.number in read and delivery.subtask not in told.read
-            else told
-            for told in self.told
+            entry.replace(read=(*entry.read, delivery.subtask))
+            if entry.item.number in read and delivery.subtask not in entry.read
+            else entry
+            for entry in self.told
         ]
 
     def messages_for(self, subtask: str) -> tuple[SteeringItem, ...]:
-        return tuple(told.item for told in self.told if told.subtask in {"", subtask} and not told.item.path)
+        return tuple(entry.item for entry in self.told if entry.subtask in {"", subtask} and not entry.item.path)
 
     @property
     def for_all(self) -> str:
         """Messages to all agents, for the writer of the report, up to the size that its turn reserves."""
-        return " ".join(told.item.text for told in self.told if not told.subtask)[:_WRITER_CHARACTERS]
+        return " ".join(entry.item.text for entry in self.told if not entry.subtask)[:_WRITER_CHARACTERS]
 
     def hear(self, answer: str) -> None:
         self.answers += (answer,)
 
     def check_room(self, text: str) -> None:
-        characters = sum(len(told.item.text) for told in self.told) + len(text)
+        characters = sum(len(entry.item.text) for entry in self.told) + len(text)
         if len(self.told) >= _MOST_MESSAGES:
             raise Refused(f"text: this session has taken {_MOST_MESSAGES} messages, the most it may have")
         if characters > _MOST_CHARACTERS:
@@ -113,7 +113,7 @@ class Steering(Carried):
 
     def forget(self, subtask: str) -> None:
         """Drop the messages to a subtask that has ended, once they are read or otherwise answered."""
-        self.told = [told for told in self.told if told.subtask != subtask]
+        self.told = [entry for entry in self.told if entry.subtask != subtask]
 
     def lose(self, item: SteeringItem) -> None:
         """Record a message that was too late or named an unknown subtask."""
@@ -122,7 +122,7 @@ class Steering(Carried):
 
     def gaps(self) -> tuple[str, ...]:
         """Name the messages that not all addressees have read."""
-        return (*(gap for told in self.told if (gap := _gap(told))), *self.lost)
+        return (*(gap for entry in self.told if (gap := _gap(entry))), *self.lost)
 
 
 def _gap(told: ToldMessage) -> str:

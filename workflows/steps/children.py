@@ -160,8 +160,8 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
     subtask, crew = job.subtask, session.facts.crew.nested or session.request.crew
     planned = session.facts.crew.agent(session.progress.planned_version(subtask).agent)
     limits = session.request.limits.replace(max_turns=job.grant.turns, budget_usd=job.grant.usd, on_limit="finish")
-    told = [item.text for item in session.progress.steering.messages_for(subtask.id)]
-    goal = nested_goal(subtask, job.inputs, job.notes, told)
+    messages = [item.text for item in session.progress.steering.messages_for(subtask.id)]
+    goal = nested_goal(subtask, job.inputs, job.notes, messages)
     request = session.request.replace(
         goal=goal,
         follows=None,  # the goal already states what is known

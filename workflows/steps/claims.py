@@ -80,8 +80,8 @@ async def _check(
 ) -> CheckedText:
     evidence = evidence_of(material.known, material.sources, gaps)
     text = check_citations(draft.text.answer, material.sources, CITES_NOTHING)
-    found = claims_of(text, evidence)
-    claims = await _judge(session, found) if is_judged else tuple(each.claim for each in found)
+    statements = claims_of(text, evidence)
+    claims = await _judge(session, statements) if is_judged else tuple(each.claim for each in statements)
     is_marked = material.sources and draft.has_to_cite
     return CheckedText(*keep_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims)
 
@@ -117,9 +117,9 @@ async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> list[tu
         places.append((number, number + 1 if objection else None))
     task = JudgeClaimsTask(claims=tuple(shown))
     answer = await try_turn(session, task, JudgeClaimsAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
-    given = {verdict.claim: verdict for verdict in answer.verdicts} if answer else {}
+    by_claim = {verdict.claim: verdict for verdict in answer.verdicts} if answer else {}
     return [
-        (given.get(number), doubt is not None and (doubt not in given or given[doubt].verdict == "says"))
+        (by_claim.get(number), doubt is not None and (doubt not in by_claim or by_claim[doubt].verdict == "says"))
         for number, doubt in places
     ]
 
@@ -160,8 +160,8 @@ async def _grades(session: Session, draft: Draft, sources: Sequence[Source]) -> 
         gaps=tuple(draft.text.gaps),
         sources=_shorten_sources(cited),
     )
-    found = await try_turn(session, task, GradeAnswer, until=session.clock.deadline_at)
-    by_number = {each.criterion: each for each in found.grades} if found else {}
+    grading = await try_turn(session, task, GradeAnswer, until=session.clock.deadline_at)
+    by_number = {each.criterion: each for each in grading.grades} if grading else {}
     if not any(number in by_number for number in range(1, len(criteria) + 1)):
         return None
     return tuple(

@@ -118,7 +118,7 @@ async def _wait_for_message(talk: Talk) -> EndReason | None:
 async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     """Let the agent answer a message, or those it hands over to; return why the conversation ends, if it does."""
     session, dialogue, left = talk.session, talk.dialogue, talk.request.limits.message_usd
-    held, said, gaps, heard, spend = list[str](), list[str](), list[str](), [message], list[SpendLine]()
+    held, texts, gaps, heard, spend = list[str](), list[str](), list[str](), [message], list[SpendLine]()
     talk.touch()
     await talk.place.idle(is_idle=False)
     enter(session, "executing")
@@ -137,12 +137,12 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
         if problem:
             gaps.append(f"Not handed over to another agent: {problem}.")
             break
-        said += [outcome.content] if outcome.content else []
+        texts += [outcome.content] if outcome.content else []
         note = outcome.content or str(getattr(outcome, "message", ""))
         dialogue.give_floor(ended.hand_over, note, workflow.now())
     if ended.job:
         gaps += _begin_job(talk, ended.job)
-    reply = _reply(talk, outcome.replace(spend=tuple(spend)), heard, said, gaps)
+    reply = _reply(talk, outcome.replace(spend=tuple(spend)), heard, texts, gaps)
     session.stop_if_overcharged()
     talk.touch()
     if isinstance(outcome, Failure) and outcome.message.startswith(_TOO_LITTLE):
@@ -181,9 +181,9 @@ async def _attempt(talk: Talk, message: QueuedMessage, most_usd: Decimal | None)
 def _plan(talk: Talk, subtask: Subtask) -> None:
     """Add a subtask to the plan, keeping its latest and its running subtasks."""
     session, dialogue = talk.session, talk.dialogue
-    before, kept = session.progress.subtasks, {*talk.jobs, *dialogue.known_jobs}
+    before, job_ids = session.progress.subtasks, {*talk.jobs, *dialogue.known_jobs}
     latest = before[-_KEPT_SUBTASKS:]
-    subtasks = (*(each for each in before if each.id in kept and each not in latest), *latest, subtask)
+    subtasks = (*(each for each in before if each.id in job_ids and each not in latest), *latest, subtask)
     session.progress.adopt(Plan(subtasks=subtasks))
     session.progress.forget_others()
     session.provenance.record_instructions([subtask.id], dialogue.reads)
@@ -254,8 +254,8 @@ async def _run_job(talk: Talk, job: Subtask) -> None:
     if reservation is not None:
         outcome = (await attempt_once(session, Try(job), reservation)).outcome
     [fitting] = fit_inputs([input_for(job, outcome)])
-    kept = fitting.outcome.replace(spend=outcome.spend)
-    _settle(session, job, outcome, kept)
+    short_outcome = fitting.outcome.replace(spend=outcome.spend)
+    _settle(session, job, outcome, short_outcome)
     talk.end_job(job, outcome)
 
 

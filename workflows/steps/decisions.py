@@ -98,8 +98,8 @@ async def _answer_call_request(session: Session, envelope: Envelope, request: Ca
         pending = session.approvals.open(envelope, request, wait.until, doubt)
         reply = await _decision(session, pending, wait)
         if request.why and reply.verdict == "expired":
-            asked = f"{request.tool}, asked for by {request.agent} for {request.subtask}"
-            session.progress.add_gaps([f"Not called: {asked}. It needed a person's approval in time: {request.why}."])
+            call = f"{request.tool}, asked for by {request.agent} for {request.subtask}"
+            session.progress.add_gaps([f"Not called: {call}. It needed a person's approval in time: {request.why}."])
     is_delivered = await answer(session.mailbox, envelope, reply)
     if not is_delivered:
         # The subtask has ended in the meantime and will not make the call.
@@ -122,12 +122,12 @@ async def _answer_question_request(session: Session, envelope: Envelope, request
     if session.may_ask:
         await workflow.wait_condition(lambda: is_over() or request.subtask not in progress.questions)
         if not is_over():
-            given = await ask_person(
+            response = await ask_person(
                 session, request.subtask, request.agent, request.text, form=request.form, is_over=is_over
             )
-            if given is not None:
-                content = None if given.text is None else read_form(request.form, given.text)
-                reply = QuestionReply(content=content, is_declined=given.text is None)
+            if response is not None:
+                content = None if response.text is None else read_form(request.form, response.text)
+                reply = QuestionReply(content=content, is_declined=response.text is None)
     await answer(session.mailbox, envelope, reply)
 
 
@@ -199,14 +199,14 @@ async def ask_person(
 async def _doubt(session: Session, request: CallRequest) -> str:
     agent, budget = session.facts.crew.agent(request.agent), session.budget
     others = [tier for tier in Tier if agent is None or budget.model(tier).name != budget.model_of(agent).name]
-    said = session.said_since
-    task = JudgeCallTask(goal=session.request.goal, said=said or (), tool=request.tool, arguments=request.arguments)
-    if said is None or not task.is_short:
+    texts = session.said_since
+    task = JudgeCallTask(goal=session.request.goal, said=texts or (), tool=request.tool, arguments=request.arguments)
+    if texts is None or not task.is_short:
         return "the call, or what the user has said, is too long for a model to judge"
     judged = await try_turn(session, task, JudgeCallAnswer, tier=others[0] if others else Tier.SMALL)
     if judged is None:
         return "no model could judge it"
-    if session.said_since != said:
+    if session.said_since != texts:
         return "the user has said more since a model was asked"
     if judged.is_expected and not judged.reason:
         return ""

@@ -211,8 +211,8 @@ def publish(session: Session, *, always: bool = False) -> None:
     if always:
         changed["state"] = progress.state
     if changed.get("state") == "finished":
-        told = progress.status()
-        changed |= {"ending": told.standing.words, "verification": told.verification or ""}
+        snapshot = progress.status()
+        changed |= {"ending": snapshot.standing.words, "verification": snapshot.verification or ""}
     if changed:
         write_memo(changed)
 

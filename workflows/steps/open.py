@@ -295,8 +295,8 @@ def _give_up_at(facts: SessionFacts) -> datetime:
     timeout = options.execution_timeout()
     if timeout is None:
         return datetime.max.replace(tzinfo=UTC)
-    kept = facts.terms.limits.deadline + options.QUEUE_MARGIN
-    return max(workflow.info().workflow_start_time + timeout - kept, workflow.now() + options.QUEUE_MARGIN)
+    reserve = facts.terms.limits.deadline + options.QUEUE_MARGIN
+    return max(workflow.info().workflow_start_time + timeout - reserve, workflow.now() + options.QUEUE_MARGIN)
 
 
 def list_end(state: SessionState) -> None:

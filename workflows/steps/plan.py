@@ -213,7 +213,7 @@ async def design_agents(session: Session) -> None:
 
 
 async def _add(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
-    asked = AddAgentsRequest(
+    add_request = AddAgentsRequest(
         session=workflow.info().workflow_id,
         request=session.original.replace(documents=session.request.documents),
         crew=session.facts.crew.reference,
@@ -222,7 +222,7 @@ async def _add(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
     try:
         return await workflow.execute_activity_method(
             SessionActivities.add_agents,
-            asked,
+            add_request,
             activity_id="add-agents",
             summary="check and store the agents that were described",
             **options.ADD_AGENTS,

@@ -243,14 +243,14 @@ def _unwritten(material: Material, why: str) -> Draft:
 
 async def _revise(session: Session, draft: Draft, material: Material) -> Draft:
     progress, outcomes, text = session.progress, material.outcomes, draft.text
-    new = [found for found in text.contradictions if found.about not in progress.known_differences]
+    new = [conflict for conflict in text.contradictions if conflict.about not in progress.known_differences]
     if session.clock.was_interrupted:
-        progress.add_contradictions(state_contradiction(found, outcomes) for found in new)
+        progress.add_contradictions(state_contradiction(conflict, outcomes) for conflict in new)
         return draft
     settled = await settle_contradictions(session, new, outcomes)
     progress.add_contradictions(settled)
-    problems = [_DECIDED.format(found.about, found.resolution) for found in settled if found.confidence]
-    problems += [_COMPATIBLE.format(found.about) for found in new if found.about in progress.compatible]
+    problems = [_DECIDED.format(conflict.about, conflict.resolution) for conflict in settled if conflict.confidence]
+    problems += [_COMPATIBLE.format(conflict.about) for conflict in new if conflict.about in progress.compatible]
     if _wants_critic(session, text):
         problems += await _criticise(session, text, material)
     if draft.has_to_cite and session.request.review != "never":
@@ -321,9 +321,9 @@ async def fill_output(
             return None, _problems(["The limits left nothing to pay for it.", *(each.errors for each in rejected)])
         except TurnLost as error:
             return None, _problems([error.message])
-        found = result.answer_as(OutputAnswer)
-        if found and not result.data_problems:
-            return (None if found.missing else found.data), _problems(found.missing)
+        reply = result.answer_as(OutputAnswer)
+        if reply and not result.data_problems:
+            return (None if reply.missing else reply.data), _problems(reply.missing)
         rejected.append(
             RejectedOutput(output=result.text, errors=result.data_problems or result.problem or f"it was {result.stop}")
         )

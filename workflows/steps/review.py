@@ -53,19 +53,19 @@ async def review(session: Session) -> Plan | None:
     if wanted == "never" or session.clock.work_is_over:
         return None  # the report states the disagreements
     is_payable = progress.reviews < session.request.limits.max_reviews and not is_read
-    found = None
+    verdict = None
     if is_payable and (is_look or wanted == "always" or differences or any_doubtful(progress.outcomes.values())):
-        found = await _look(session, differences)
-    progress.add_compatible(each.about for each in differences if found and each.about in found.compatible)
-    named = [draft for draft in (found.contradictions if found else []) if draft.about not in progress.compatible]
+        verdict = await _look(session, differences)
+    progress.add_compatible(each.about for each in differences if verdict and each.about in verdict.compatible)
+    named = [draft for draft in (verdict.contradictions if verdict else []) if draft.about not in progress.compatible]
     settled = {*progress.compatible, *(draft.about for draft in named)}
     open_differences = [each for each in differences if each.about not in settled]
     progress.add_contradictions(await settle_contradictions(session, [*named, *open_differences], outcomes))
-    if found is None or found.enough:
+    if verdict is None or verdict.enough:
         return None
-    larger = _enlarge(session, found)
+    larger = _enlarge(session, verdict)
     if larger is None:
-        progress.add_gaps(found.missing)
+        progress.add_gaps(verdict.missing)
     else:
         progress.adopt(larger)
     return larger
@@ -97,9 +97,9 @@ async def settle_contradictions(
     """
     settled: list[Contradiction] = []
     for draft in drafts:
-        found = state_contradiction(draft, outcomes)
+        conflict = state_contradiction(draft, outcomes)
         is_within_limit = len(session.progress.known_differences) + len(settled) < _MOST_DECISIONS
-        decided = found if found.resolution or not is_within_limit else await _decide(session, found, outcomes)
+        decided = conflict if conflict.resolution or not is_within_limit else await _decide(session, conflict, outcomes)
         settled += [decided] if decided else []
     return settled
 
@@ -112,10 +112,10 @@ def state_contradiction(draft: ContradictionDraft, outcomes: Sequence[InputOutco
 
 def _new_disagreements(session: Session) -> list[ContradictionDraft]:
     known, outcomes = session.progress.known_differences, session.progress.inputs()
-    found = (
+    drafts = (
         each for find in hook_functions(Hook.DISAGREEMENTS, each_of(ContradictionDraft)) for each in find(outcomes)
     )
-    return [each for each in found if each.about not in known]
+    return [each for each in drafts if each.about not in known]
 
 
 async def _ask_judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:

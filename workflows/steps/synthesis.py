@@ -258,8 +258,8 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
         return None
     lost = [heading for heading, text in zip(headings, texts, strict=True) if text is None]
     gaps = [*(f"The section '{heading}' could not be written." for heading in lost), *outline.gaps]
-    found = name_sources(outline.contradictions, material)
-    return _join(outline.replace(gaps=gaps, contradictions=found), tuple(parts))
+    conflicts = name_sources(outline.contradictions, material)
+    return _join(outline.replace(gaps=gaps, contradictions=conflicts), tuple(parts))
 
 
 async def _outline(
@@ -278,13 +278,13 @@ async def _outline(
 
 def _join(outline: OutlineAnswer, parts: tuple[_Part, ...]) -> Draft:
     texts = [part.text for part in parts]
-    found = [*outline.contradictions, *(each for text in texts for each in text.contradictions)]
+    conflicts = [*outline.contradictions, *(each for text in texts for each in text.contradictions)]
     whole = SynthesisAnswer(
         answer="\n\n".join(
             [f"# {_line(outline.title)}", *(f"## {p.section.heading}\n\n{p.text.answer}" for p in parts)]
         ),
         gaps=list(dict.fromkeys(gap for each in (outline, *texts) for gap in each.gaps)),
-        contradictions=list({each.about: each for each in found}.values()),
+        contradictions=list({each.about: each for each in conflicts}.values()),
         confidence=min(each.confidence for each in (outline, *texts)),
     )
     return _SectionedDraft(text=whole, outline=outline, parts=parts)

@@ -125,12 +125,12 @@ async def _use_with_answers(
 ) -> ToolResult:
     """Have a person answer the questions of a tool's server, and repeat the call with the answers."""
     request, answers = agent.request, dict[str, dict[str, JsonValue] | None]()
-    while (asked := result.elicitation) is not None and asked.key not in answers and len(answers) < _MOST_ANSWERS:
-        body = QuestionRequest(subtask=request.subtask.id, agent=request.agent.name, text=asked.asks, form=asked.form)
+    while (query := result.elicitation) is not None and query.key not in answers and len(answers) < _MOST_ANSWERS:
+        body = QuestionRequest(subtask=request.subtask.id, agent=request.agent.name, text=query.asks, form=query.form)
         answered = await ask(agent.mailbox, request.session, body, QuestionReply)
         if answered is None or (answered.content is None and not answered.is_declined):
             break
-        answers[asked.key] = answered.content
+        answers[query.key] = answered.content
         result = await _use_tool(agent, call, f"{step}.answered-{len(answers)}", reply, answers=answers)
     return result.replace(elicitation=None)
 
@@ -153,11 +153,11 @@ async def _use_tool(
     conversation.count_tool_call()
     acts = call.tool in request.agent.acting
     was_interrupted = inbox.is_interrupted
-    asked = _tool_request(agent, call, f"{step}.{call.tool}", reply, decided_at)
+    tool_request = _tool_request(agent, call, f"{step}.{call.tool}", reply, decided_at)
     try:
         using = workflow.start_activity_method(
             ToolActivities.use_tool,
-            asked.replace(answers=dict(answers or {}), lost_workers=lost_workers),
+            tool_request.replace(answers=dict(answers or {}), lost_workers=lost_workers),
             task_queue=request.tool_queues.of(call.tool),
             activity_id=f"{step}.{call.tool}",
             priority=workflow.info().priority,
@@ -189,8 +189,8 @@ def _tool_request(
 ) -> ToolRequest:
     request = agent.request
     now, until = workflow.now(), request.recallable_until
-    kept = [entry for entry in request.recallable if call.tool == RECALL and now < until.get(entry.id, now)]
-    recallable = {entry.id: entry for entry in kept}
+    entries = [entry for entry in request.recallable if call.tool == RECALL and now < until.get(entry.id, now)]
+    recallable = {entry.id: entry for entry in entries}
     acts = call.tool in request.agent.acting
     own = frozenset(request.agent.capabilities).union(READS_DOCUMENTS if agent.conversation.has_private_text else ())
     reads = reads_of([frozenset(request.reads)], own) if acts else ()
@@ -318,8 +318,8 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
     if "reaches_out" not in request.agent.capabilities:
         return ()
     # Addresses found by an agent without access to private text, unchanged.
-    found = () if "reads_private" in request.agent.capabilities else conversation.all_addresses
-    return (*_said(request, conversation), *found)
+    addresses = () if "reads_private" in request.agent.capabilities else conversation.all_addresses
+    return (*_said(request, conversation), *addresses)
 
 
 def _said(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:

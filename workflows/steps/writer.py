@@ -112,9 +112,9 @@ def material_of(outcomes: Sequence[InputOutcome], stop_reason: StopReason, earli
 
 def final_instruction(session: Session) -> str:
     """Return the instruction for the report, with the user's messages to all agents since planning."""
-    plan, told = session.progress.plan, session.progress.steering.for_all
+    plan, messages = session.progress.plan, session.progress.steering.for_all
     planned = plan.final_instruction if plan else ""
-    return f"{planned}\nThe user has written since, to all: {told}".strip() if told else planned
+    return f"{planned}\nThe user has written since, to all: {messages}".strip() if messages else planned
 
 
 async def write(
@@ -163,11 +163,11 @@ def name_sources(contradictions: Sequence[ContradictionDraft], material: Materia
     """Name the sources of contradictions instead of citing them by number."""
     refs = [source.ref for source in material.sources]
     return [
-        found.replace(
-            positions=[name_refs(position, refs) for position in found.positions],
-            resolution=name_refs(found.resolution, refs),
+        contradiction.replace(
+            positions=[name_refs(position, refs) for position in contradiction.positions],
+            resolution=name_refs(contradiction.resolution, refs),
         )
-        for found in contradictions
+        for contradiction in contradictions
     ]
 
 
@@ -175,7 +175,7 @@ def uncited_problems(text: str, material: Material, gaps: Sequence[str]) -> list
     """Describe a text's uncited statements for its writer; empty if there is nothing to cite."""
     if not material.sources:
         return []
-    return [f"{_UNCITED}: {said}" for said in list_uncited(text, evidence_of(material.known, material.sources, gaps))]
+    return [f"{_UNCITED}: {part}" for part in list_uncited(text, evidence_of(material.known, material.sources, gaps))]
 
 
 async def _reopen(session: Session, numbering: Numbering, wanted: Sequence[ReopenDraft]) -> tuple[ReopenedSource, ...]:

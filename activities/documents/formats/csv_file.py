@@ -56,10 +56,10 @@ def _lines(path: Path, encoding: Encoding, errors: str = "strict") -> Iterator[s
 def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
     """Copy the table, and index the first lines; lines above and below the table are text."""
     top = list(islice(lines, _SAMPLE_LINES))
-    said = _SEPARATOR.fullmatch(top[0]) if top else None
-    delimiter = said[1] if said else max(",;\t|", key=lambda mark: _fit(top, mark))
+    separator = _SEPARATOR.fullmatch(top[0]) if top else None
+    delimiter = separator[1] if separator else max(",;\t|", key=lambda mark: _fit(top, mark))
     rows = [_cells(line, delimiter) for line in top]
-    above = bool(said) + _lines_above(rows[bool(said) :])
+    above = bool(separator) + _lines_above(rows[bool(separator) :])
     titles, values = [*rows[above : above + 2], [""], [""]][:2]
     first_lines, last = list[str](), deque[str]()
     number = count = length = 0

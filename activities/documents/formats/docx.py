@@ -141,8 +141,8 @@ def _pictures(element: Any, parts: dict[str, "Part"], stem: Path, read: Paragrap
     """Write each picture of a paragraph or table once, and add it below; skip links and other formats."""
     for part in filter(None, (parts.pop(blip.get(_EMBED, ""), None) for blip in element.iter(_BLIP))):
         with suppress(UnreadableError):
-            picture, said = read_picture(io.BytesIO(part.blob), stem, read.count + 1, _LEAST_EDGE)
-            read.add(said)
+            picture, text = read_picture(io.BytesIO(part.blob), stem, read.count + 1, _LEAST_EDGE)
+            read.add(text)
             yield picture
 
 

@@ -69,12 +69,12 @@ def _detect(sample: bytes) -> tuple[str, bool]:
     from charset_normalizer import from_bytes
 
     every = from_bytes(sample, cp_isolation=[*_ALPHABETS, *_OTHERS], threshold=0.25)
-    found = [each for each in every if not _CONTROL.search(str(each))]
+    texts = [each for each in every if not _CONTROL.search(str(each))]
     western = sample.decode("cp1252", errors="replace")
-    if not found or not _letters(western):
-        return "cp1252", bool(found)
+    if not texts or not _letters(western):
+        return "cp1252", bool(texts)
     near = {
-        name: str(each) for each in found if each.chaos <= found[0].chaos + _NEAR for name in each.could_be_from_charset
+        name: str(each) for each in texts if each.chaos <= texts[0].chaos + _NEAR for name in each.could_be_from_charset
     }
     best = next(iter(near))
     if best in _ALPHABETS:
@@ -96,8 +96,8 @@ def _fit(encoding: str, text: str) -> tuple[float, float]:
     letters, alphabets = _letters(text), _ALPHABETS.get(encoding, "").split()
     ranks = [[alphabet.index(each) for each in letters if each in alphabet] for alphabet in alphabets]
     count = len(letters) or 1
-    found = [(len(each) / count, sum(1 / (2 + rank) for rank in each) / count) for each in ranks]
-    return max(found, key=prod, default=(0, 0))
+    scores = [(len(each) / count, sum(1 / (2 + rank) for rank in each) / count) for each in ranks]
+    return max(scores, key=prod, default=(0, 0))
 
 
 def _letters(text: str) -> list[str]:

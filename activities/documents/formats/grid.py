@@ -28,10 +28,10 @@ class Grid:
 
         Repeated figures are marked, so that a sum does not count them twice.
         """
-        line, given = list[str](), iter(cells)
+        line, remaining = list[str](), iter(cells)
         while True:
             above = self._above.get(len(line), Cell("", rows=0))
-            cell = above._replace(text=None) if above.rows > 0 else next(given, None)
+            cell = above._replace(text=None) if above.rows > 0 else next(remaining, None)
             if cell is None:
                 return row_text(line)
             text = (above.text or "") if cell.text is None else " ".join(cell.text.split())

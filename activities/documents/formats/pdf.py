@@ -155,12 +155,12 @@ def _without_digits(line: str) -> str:
 
 def _paragraphs(lines: list[Line], path: HeadingPath, body: float) -> list[tuple[str, str]]:
     width = sorted(len(line.text) for line in lines)[int(len(lines) * 0.9)] if lines else 0
-    found: list[tuple[str, str]] = []
+    paragraphs: list[tuple[str, str]] = []
     current: list[str] = []
 
     def end() -> None:
         if current:
-            found.append((_joined(current, width), str(path)))
+            paragraphs.append((_joined(current, width), str(path)))
             current.clear()
 
     levels = [_level(line, body) for line in lines]
@@ -177,7 +177,7 @@ def _paragraphs(lines: list[Line], path: HeadingPath, body: float) -> list[tuple
         if line.text.endswith((".", "!", "?", ":")) and len(line.text) < width * 0.85:
             end()
     end()
-    return found
+    return paragraphs
 
 
 def _joined(lines: list[str], width: int) -> str:

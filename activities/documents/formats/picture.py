@@ -34,8 +34,8 @@ def require_pillow() -> None:
 
 def parse(source: Source, _: Allowance) -> Parsed:
     require_pillow()
-    picture, said = read_picture(source.path, source.tables, 1)
-    return Parsed("page", 1, [Block(said, 1, 1)], [Part(1, 1, said)], pictures=[picture])
+    picture, text = read_picture(source.path, source.tables, 1)
+    return Parsed("page", 1, [Block(text, 1, 1)], [Part(1, 1, text)], pictures=[picture])
 
 
 def read_picture(file: "Path | BinaryIO", stem: Path, place: int, least: int = 1) -> tuple[PictureFile, str]:

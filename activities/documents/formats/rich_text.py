@@ -49,13 +49,13 @@ def _visible(content: str) -> Iterator[str]:
 
 def _with_notes(content: str) -> str:
     """Move each footnote, which the library omits, into a separate paragraph at the end."""
-    kept, notes, depth = [""], list[str](), 0
+    body, notes, depth = [""], list[str](), 0
     for piece in re.split(r"(\\[\\{}]|[{}])", content):
         depth += (piece == "{") - (piece == "}") if depth else 0
-        if not depth and kept[-1] == "{" and (found := _FOOTNOTE.match(piece)):
+        if not depth and body[-1] == "{" and (footnote := _FOOTNOTE.match(piece)):
             depth = 1
-            notes.append("\\par Note: " + piece[found.end() :])
+            notes.append("\\par Note: " + piece[footnote.end() :])
         else:
-            (notes if depth else kept).append(piece)
-    before, brace, after = "".join(kept).rpartition("}")
+            (notes if depth else body).append(piece)
+    before, brace, after = "".join(body).rpartition("}")
     return "".join((before, *notes, brace, after))

@@ -70,8 +70,8 @@ def _without_result(path: Path) -> int:
     stored = Counter[bytes]()
     with zipfile.ZipFile(path) as archive:
         for file in filter(_WITH_CELLS.fullmatch, archive.namelist()):
-            found = _FORMULA.finditer(archive.read(file))
-            stored.update(next(filter(None, each.groups()), b"") for each in found)
+            formulas = _FORMULA.finditer(archive.read(file))
+            stored.update(next(filter(None, each.groups()), b"") for each in formulas)
         is_due = "xl/workbook.xml" in archive.namelist() and b'fullCalcOnLoad="1"' in archive.read("xl/workbook.xml")
     if is_due and stored[b"0"] and not stored.keys() - {b"", b"0"}:
         raise UnreadableError(f"None of its formulas has been computed. {_SAVE}")
@@ -82,8 +82,8 @@ def _without_result(path: Path) -> int:
 def _without_result_in_old(content: bytes) -> int:
     """Count the formulas of an XLS if every result is empty or 0: then no program has computed them."""
     number = partial(int.from_bytes, byteorder="little")
-    found = (each.groups() for each in _OLD_FORMULA.finditer(content))
-    results = [result for size, result, inner in found if number(size) - number(inner) == _OLD_RECORD_BYTES]
+    formulas = (each.groups() for each in _OLD_FORMULA.finditer(content))
+    results = [result for size, result, inner in formulas if number(size) - number(inner) == _OLD_RECORD_BYTES]
     return 0 if {*results} - {bytes(8), b"\3\0\0\0\0\0\xff\xff"} else len(results)
 
 

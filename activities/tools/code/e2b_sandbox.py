@@ -119,13 +119,13 @@ class _Printed:
 
     def keep(self, message: OutputMessage) -> None:
         note_progress()
-        kept = message.line[: self._room]
-        self._room -= len(kept)
+        text = message.line[: self._room]
+        self._room -= len(text)
         if message.error:
-            self.stderr += kept
+            self.stderr += text
         else:
-            self.stdout += kept
-        if len(kept) < len(message.line):
+            self.stdout += text
+        if len(text) < len(message.line):
             raise _TooMuchOutputError
 
 
@@ -180,7 +180,7 @@ class SandboxRun:
             execution = await self._execute(sandbox, code, language, printed)
             if isinstance(execution, str):
                 return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=execution)
-            made, left_out = await _fetch_files(sandbox, self.limits.request.total_seconds())
+            outputs, left_out = await _fetch_files(sandbox, self.limits.request.total_seconds())
         except _FAULTS as fault:
             raise _translate(fault) from fault
         error = execution.error
@@ -189,7 +189,7 @@ class SandboxRun:
             stderr=printed.stderr,
             value=execution.text or "",
             error=f"{error.traceback or error.value}" if error else "",
-            files=(*_figures(execution), *made),
+            files=(*_figures(execution), *outputs),
             left_out=left_out,
         )
 
@@ -234,8 +234,8 @@ class SandboxRun:
         """End the sandboxes left by attempts whose worker was lost, which are found by the call's name."""
         query = SandboxQuery(metadata={_LABEL: self.name})
         try:
-            found = await _Sandbox.list(query, limit=_MOST_LEFT_OVER, **self.options).next_items()
-            for left in found:
+            sandboxes = await _Sandbox.list(query, limit=_MOST_LEFT_OVER, **self.options).next_items()
+            for left in sandboxes:
                 # The service's filter alone must not determine what is destroyed.
                 if left.metadata.get(_LABEL) == self.name:
                     await _Sandbox.kill(left.sandbox_id, **self.options)
@@ -260,7 +260,7 @@ async def _write_inputs(sandbox: _Sandbox, files: Sequence[GivenFile], rows: Row
 
 def _figures(execution: Execution) -> tuple[ToolOutput, ...]:
     """Collect the pictures that the code displayed."""
-    made: list[ToolOutput] = []
+    figures: list[ToolOutput] = []
     for number, result in enumerate(execution.results, start=1):
         for form, suffix in _FIGURES.items():
             shown: object = result[form]
@@ -270,8 +270,8 @@ def _figures(execution: Execution) -> tuple[ToolOutput, ...]:
                 content = shown.encode() if form == "svg" else base64.b64decode(shown)
             except (binascii.Error, ValueError):
                 continue
-            made.append(ToolOutput(name=f"figure-{number}.{suffix}", content=content))
-    return tuple(made[:MOST_FILES])
+            figures.append(ToolOutput(name=f"figure-{number}.{suffix}", content=content))
+    return tuple(figures[:MOST_FILES])
 
 
 async def _fetch_files(sandbox: _Sandbox, seconds: float) -> tuple[tuple[ToolOutput, ...], tuple[str, ...]]:

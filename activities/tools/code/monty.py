@@ -137,10 +137,10 @@ class _Work:
                 self._child = None
 
     def _keep(self, stream: Literal["stdout", "stderr"], text: str) -> None:
-        kept = text.encode()[: self._room].decode("utf-8", "ignore")
-        self._printed[stream].append(kept)
-        self._room -= len(kept.encode())
-        if len(kept) < len(text):
+        part = text.encode()[: self._room].decode("utf-8", "ignore")
+        self._printed[stream].append(part)
+        self._room -= len(part.encode())
+        if len(part) < len(text):
             self.stop()
 
     def _explain(self, fault: "MontyError") -> str:

@@ -184,13 +184,13 @@ def _choose(known: dict[str, DocumentFile], names: Sequence[str]) -> list[Docume
 
 
 def _fetch(sources: DocumentSources, chosen: Sequence[DocumentFile], folder: Path) -> tuple[GivenFile, ...]:
-    given: list[GivenFile] = []
+    files: list[GivenFile] = []
     for number, file in enumerate(chosen):
         try:
-            given.append(GivenFile(file.name, sources.fetch(file, folder / str(number))))
+            files.append(GivenFile(file.name, sources.fetch(file, folder / str(number))))
         except (ArtifactError, OSError) as error:
             raise DocumentsNotGivenError(f"{file.name} can no longer be read.") from error
-    return tuple(given)
+    return tuple(files)
 
 
 def _answer(ref: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_out: tuple[str, ...]) -> ToolAnswer:
@@ -198,7 +198,7 @@ def _answer(ref: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_
     if result.stderr:
         output["stderr"] = _cut(result.stderr, _STDERR_CHARACTERS)
     if artifacts:
-        output["kept_for_the_user"] = [f"{made.name} ({made.media_type})" for made in artifacts]
+        output["kept_for_the_user"] = [f"{artifact.name} ({artifact.media_type})" for artifact in artifacts]
     if left_out:
         output["not_kept"] = _cut("; ".join(left_out), _LEFT_OUT_CHARACTERS)
     printed = _cut("\n".join(part for part in (result.stdout.rstrip("\n"), result.value) if part), _PRINTED_CHARACTERS)

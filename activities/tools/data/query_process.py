@@ -121,12 +121,12 @@ def _similar_values(connection: Any, sql: str) -> list[str]:
 def _matches(connection: Any, table: str, column: str, literal: str) -> Iterator[str]:
     named, source = quoted_name(column), quoted_name(table)
     like = "LIKE" if "%" in literal else "="
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT DISTINCT {named} FROM {source} WHERE lower(strip_accents(trim({named}))) {like}"  # noqa: S608  # quoted
         f" lower(strip_accents(trim(?))) AND NOT {named} {like} ? LIMIT 2",
         [literal, literal],
     )
-    yield from (str(value)[:100] for (value,) in found.fetchall())
+    yield from (str(value)[:100] for (value,) in rows.fetchall())
 
 
 def _about(connection: Any, sql: str) -> tuple[list[str], str]:

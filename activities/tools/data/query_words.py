@@ -177,7 +177,7 @@ def _function(tree: Tree) -> str:
 
 def _one_of(of: str, comparison: str, values: list[str]) -> str:
     """List the values; describe consecutive months as a period."""
-    months = [int(found[1]) * 12 + int(found[2]) for found in map(_MONTH.fullmatch, values) if found]
+    months = [int(match[1]) * 12 + int(match[2]) for match in map(_MONTH.fullmatch, values) if match]
     if comparison == "=" and len(months) == len(values) > 1 and months == [*range(months[0], months[0] + len(months))]:
         return _period(of, values[0], values[-1])
     named, rest = values[:_MOST_VALUES], len(values) - _MOST_VALUES

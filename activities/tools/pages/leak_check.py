@@ -120,19 +120,19 @@ def _across_words(text: str) -> Iterator[str]:
 
 def readings(plain: Collection[str]) -> set[str]:
     """Decode texts in all known ways; return all results that differ from the texts."""
-    found = set[str]()
+    decoded_texts = set[str]()
     size = sum(map(len, plain))
     newest = set(plain)
     for _ in range(_LAYERS):
         unread, newest = newest, set[str]()
         for reading in (reading for text in unread for reading in _decoded(text)):
-            if reading not in found and reading not in plain:
-                found.add(reading)
+            if reading not in decoded_texts and reading not in plain:
+                decoded_texts.add(reading)
                 newest.add(reading)
                 size += len(reading)
             if size > MOST_CHARACTERS:
-                return found
-    return found
+                return decoded_texts
+    return decoded_texts
 
 
 def _values(bare: str) -> Iterator[str]:

@@ -89,11 +89,11 @@ def _read_html(url: str, html: bytes | str) -> dict[str, Any]:
 
 def _refresh(url: str, html: bytes | str) -> str:
     start = html[:_REFRESH_IS_WITHIN]
-    found = _REFRESH.search(start if isinstance(start, bytes) else start.encode("utf-8", "replace"))
-    if found is None:
+    match = _REFRESH.search(start if isinstance(start, bytes) else start.encode("utf-8", "replace"))
+    if match is None:
         return ""
     try:
-        return urljoin(url, found.group(1).decode("utf-8", "replace"))
+        return urljoin(url, match.group(1).decode("utf-8", "replace"))
     except ValueError:
         return ""
 

@@ -81,14 +81,14 @@ class ReadPage:
         url, words = str(arguments["url"]).strip(), str(arguments.get("find") or "").strip()
         first = int(str(arguments.get("from") or 0))
         try:
-            kept = await self._pages.get(context.session, url.partition("#")[0], self._read)
+            stored_page = await self._pages.get(context.session, url.partition("#")[0], self._read)
         except FetchError as unreadable:
             answer = failed(f"{unreadable}. Try another page.")
             return answer.model_copy(update={"is_private": unreadable.is_internal})
-        if first >= len(kept.page.text):
-            return failed(f"The page ends at {len(kept.page.text):,} characters: `from` must be less.")
-        answer = await asyncio.to_thread(_search, kept, words, first) if words else _window(kept, first)
-        return answer.replace(is_private=kept.is_internal)
+        if first >= len(stored_page.page.text):
+            return failed(f"The page ends at {len(stored_page.page.text):,} characters: `from` must be less.")
+        answer = await asyncio.to_thread(_search, stored_page, words, first) if words else _window(stored_page, first)
+        return answer.replace(is_private=stored_page.is_internal)
 
     async def close(self) -> None:
         """End the processes that parse pages."""
@@ -97,14 +97,14 @@ class ReadPage:
     async def _read(self, url: str) -> KeptPage:
         if self._fetcher is None:
             self._fetcher = await asyncio.to_thread(_make_fetcher, self._allowed_hosts, self._limits)
-        asked: list[str] = []
+        urls: list[str] = []
         try:
-            fetched = await self._fetcher.fetch(url, asked)
+            fetched = await self._fetcher.fetch(url, urls)
             page = await self._texts.read(fetched)
         except FetchError as unreadable:
-            unreadable.is_internal = any(map(self._fetcher.is_internal, asked))
+            unreadable.is_internal = any(map(self._fetcher.is_internal, urls))
             raise
-        return KeptPage(fetched.url, page, any(map(self._fetcher.is_internal, asked)))
+        return KeptPage(fetched.url, page, any(map(self._fetcher.is_internal, urls)))
 
 
 def _problem(arguments: Mapping[str, JsonValue]) -> str:
@@ -134,19 +134,19 @@ def _window(kept: KeptPage, first: int) -> ToolAnswer:
 
 def _search(kept: KeptPage, words: str, first: int) -> ToolAnswer:
     page = kept.page
-    found = find(page.text, words, first)
-    output: dict[str, JsonValue] = {**_describe(page), "matches": found.total}
-    if not found.passages:
+    matches = find(page.text, words, first)
+    output: dict[str, JsonValue] = {**_describe(page), "matches": matches.total}
+    if not matches.passages:
         output["note"] = "Not found. Find other or fewer words, or read the page."
         return ToolAnswer(output=output)
-    output["found_at"] = [start for start, _ in found.passages]
-    if note := _advice(found):
+    output["found_at"] = [start for start, _ in matches.passages]
+    if note := _advice(matches):
         output["note"] = note
-    if found.next is not None:
-        output["next_from"] = found.next
+    if matches.next is not None:
+        output["next_from"] = matches.next
     return ToolAnswer(
         output=output,
-        sources=(_source(kept, PASSAGE_GAP.join(page.text[start:end].strip() for start, end in found.passages)),),
+        sources=(_source(kept, PASSAGE_GAP.join(page.text[start:end].strip() for start, end in matches.passages)),),
     )
 
 

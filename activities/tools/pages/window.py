@@ -68,9 +68,9 @@ def find(text: str, words: str, first: int = 0) -> Matches:
     spans = [match.span() for match in islice(phrase.finditer(folded, first), _MOST_MATCHES)]
     if spans or len(escaped) == 1:
         return _in_order(text, spans, first)
-    found = [(match.span(), match[0]) for match in islice(re.finditer("|".join(escaped), folded), _MOST_MATCHES)]
+    hits = [(match.span(), match[0]) for match in islice(re.finditer("|".join(escaped), folded), _MOST_MATCHES)]
     missing = tuple(word for word in dict.fromkeys(wanted) if word not in folded)
-    return _fullest(text, [(span, word) for span, word in found if span[0] >= first], first)._replace(missing=missing)
+    return _fullest(text, [(span, word) for span, word in hits if span[0] >= first], first)._replace(missing=missing)
 
 
 def _in_order(text: str, spans: list[tuple[int, int]], first: int) -> Matches:

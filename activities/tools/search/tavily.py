@@ -38,8 +38,8 @@ class TavilySearch:
 
     async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:  # noqa: ARG002  # searches the web only
         query = query[:QUERY_CHARACTERS]
-        asked = {"query": query, "search_depth": "basic", "max_results": max(1, min(limit, _TAVILY_RESULTS))}
-        answer = await self._engine.ask(_Answer, self._url, "POST", json=asked, headers=self._headers)
+        request = {"query": query, "search_depth": "basic", "max_results": max(1, min(limit, _TAVILY_RESULTS))}
+        answer = await self._engine.ask(_Answer, self._url, "POST", json=request, headers=self._headers)
         hits = answer.results[:limit]
         best = max((hit.score for hit in hits), default=0.0)
         return SearchResults(

@@ -48,8 +48,8 @@ class Search:
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
             return failed("`query` must be what to look for, in a few words.")
-        found = await self._backend.search(query.strip(), _RESULTS, context.documents)
-        return _answer(self._backend.name, found)
+        results = await self._backend.search(query.strip(), _RESULTS, context.documents)
+        return _answer(self._backend.name, results)
 
 
 def _answer(backend: str, found: SearchResults) -> ToolAnswer:

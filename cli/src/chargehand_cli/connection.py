@@ -160,8 +160,8 @@ class Connection:
         from chargehand.visibility import describe, is_open
 
         with translated(session_id):
-            found = await describe(self.chargehand.client, session_id)
-        return is_open(found.workflow_execution_info)
+            description = await describe(self.chargehand.client, session_id)
+        return is_open(description.workflow_execution_info)
 
     async def check_settings(self) -> None:
         """Check the settings of the worker that this command may start, before starting anything.
@@ -279,7 +279,7 @@ class Connection:
         from chargehand.connect import connect
 
         location = self.location
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
         own = {"TEMPORAL_CONFIG_FILE": os.devnull, "CHARGEHAND_STORAGE": location.storage or ""}
-        client, encryption, _ = await connect(address, None, None, kept | own)
+        client, encryption, _ = await connect(address, None, None, inherited | own)
         return Chargehand(client, location.task_queue, artifacts=location.artifacts, encryption=encryption)

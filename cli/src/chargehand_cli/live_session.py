@@ -266,9 +266,9 @@ class Prompts:
         say(f"  {safe_text(question.text)}")
         prompt(_ANSWER)
         while text := await self._read():
-            given, decision = (None, "decline") if text.strip() == _DECLINE else (text, "answer")
+            reply, decision = (None, "decline") if text.strip() == _DECLINE else (text, "answer")
             try:
-                await self._session.answer(subtask=question.subtask, text=given, decision=decision)
+                await self._session.answer(subtask=question.subtask, text=reply, decision=decision)
             except ChargehandError as error:  # such as an answer that does not fit its form
                 say(f"Not accepted: {error_text(error)}")
                 prompt(_ANSWER)
@@ -278,7 +278,7 @@ class Prompts:
 
     async def _decide(self, plan: Plan) -> None:
         """Prompt for a decision on the plan until it is made, here or elsewhere."""
-        given = plan
+        original = plan
         while True:
             for line in plan_lines(plan):
                 say(line)
@@ -289,7 +289,7 @@ class Prompts:
             else:
                 break
         if choice == "a":
-            await (self._session.approve() if plan == given else self._session.edit(plan))
+            await (self._session.approve() if plan == original else self._session.edit(plan))
         elif choice == "r":
             prompt("Reason: ")
             reason = await self._read()

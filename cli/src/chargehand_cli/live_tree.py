@@ -267,9 +267,9 @@ def _add_decisions(tree: "Tree", status: Status, at: datetime) -> None:
     for question in status.questions:
         tree.add(_asked(question, "asks", one_safe_line(question.text, 400), at))
     for call in status.calls:
-        asked = tree.add(_asked(call, "asks to use", describe_call(call), at))
+        branch = tree.add(_asked(call, "asks to use", describe_call(call), at))
         for line in argument_lines(call):
-            asked.add(_line(line))
+            branch.add(_line(line))
 
 
 def _asked(wait: Question | PendingCall, asks: str, what: str, at: datetime) -> "Text":

@@ -109,15 +109,15 @@ async def open_report(connection: Connection, session_id: str) -> Report:
 
 async def open_trace(connection: Connection, session_id: str) -> Trace:
     """Read the stored trace of a finished session, or connect and read the trace from the server."""
-    kept = _kept(Trace, SessionFiles(connection.location.state, session_id).trace)
-    if kept and _is_at_rest(connection.location):
-        return kept
+    stored_trace = _kept(Trace, SessionFiles(connection.location.state, session_id).trace)
+    if stored_trace and _is_at_rest(connection.location):
+        return stored_trace
     await connection.open(worker=False)
     try:
         return await connection.session(session_id).trace()
     except SessionNotFound:
-        if kept:
-            return kept
+        if stored_trace:
+            return stored_trace
         raise
 
 

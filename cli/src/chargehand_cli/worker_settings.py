@@ -34,8 +34,8 @@ async def check_settings(worker: WorkerCommand, state: Path) -> None:
     named, own = named - COMMAND_SETTINGS, worker.environment.keys()
     if named <= own or (named := named - installed().command_variables) <= own:
         return
-    given = {name: environment[name] for name in named}
-    facts = json.dumps([version("chargehand-cli"), worker.command, str(worker.directory), sorted(given.items())])
+    settings = {name: environment[name] for name in named}
+    facts = json.dumps([version("chargehand-cli"), worker.command, str(worker.directory), sorted(settings.items())])
     digest = hashlib.sha256(facts.encode()).hexdigest()
     checked = state / "settings.checked"
     with suppress(OSError):

@@ -159,8 +159,8 @@ class Directory:
         return True
 
     def names(self, folder: str) -> Sequence[str]:
-        found = (self._root / folder).iterdir() if (self._root / folder).is_dir() else ()
-        return sorted(each.name for each in found if not each.name.startswith("."))
+        entries = (self._root / folder).iterdir() if (self._root / folder).is_dir() else ()
+        return sorted(each.name for each in entries if not each.name.startswith("."))
 
 
 def sync_folder(folder: Path) -> None:

@@ -83,12 +83,12 @@ class Chargehand:
             AccessDenied: the server refuses the API key or the certificate.
             ProtectionSettingsError: the settings of encryption or storage are wrong.
         """
-        found = await connect(address, encryption, storage)
+        connection = await connect(address, encryption, storage)
         return cls(
-            found.client,
+            connection.client,
             task_queue or os.environ.get("CHARGEHAND_TASK_QUEUE") or TASK_QUEUE,
-            artifacts=artifacts or found.artifacts,
-            encryption=found.encryption,
+            artifacts=artifacts or connection.artifacts,
+            encryption=connection.encryption,
         )
 
     async def start(
@@ -107,8 +107,8 @@ class Chargehand:
             AnotherRequest: the id belongs to a session that was started with another request.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
-        asked = await prepared(request, documents, self._files)
-        return await start_session(self.client, self.task_queue, asked, session_id, self._files)
+        prepared_request = await prepared(request, documents, self._files)
+        return await start_session(self.client, self.task_queue, prepared_request, session_id, self._files)
 
     async def converse(
         self,
@@ -132,9 +132,9 @@ class Chargehand:
             AlreadyEnded: the id belongs to a conversation that has ended.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
-        asked = contract(ConversationRequest, **fields) if request is None else request
-        asked = await with_documents(asked, documents, self._files)
-        return await start_conversation(self.client, self.task_queue, asked, conversation_id)
+        conversation_request = contract(ConversationRequest, **fields) if request is None else request
+        conversation_request = await with_documents(conversation_request, documents, self._files)
+        return await start_conversation(self.client, self.task_queue, conversation_request, conversation_id)
 
     def conversation(self, conversation_id: str) -> Conversation:
         """Return a handle to a conversation by id, without checking that it exists."""
@@ -234,10 +234,10 @@ class Chargehand:
             InvalidInput: an argument is invalid.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
-        asked = await prepared(request, documents, self._files)
-        made = scheduled(schedule_id, asked, self.task_queue, times(cron, every, time_zone), overlap)
+        prepared_request = await prepared(request, documents, self._files)
+        definition = scheduled(schedule_id, prepared_request, self.task_queue, times(cron, every, time_zone), overlap)
         with translated(schedule_id):
-            await put_schedule(self.client, schedule_id, made)
+            await put_schedule(self.client, schedule_id, definition)
 
     async def unschedule(self, schedule_id: str) -> None:
         """Delete a schedule if it exists; its sessions continue."""

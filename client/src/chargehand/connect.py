@@ -147,6 +147,6 @@ def explained(target: str) -> Generator[None]:
 def _refusal(address: str, words: str) -> ChargehandError:
     for pattern, (kind, message) in _REASONS.items():
         if re.search(pattern, words):
-            found = re.search(r'message: "([^"]+)"', words)
-            return kind(message.format(address=address, detail=f": {found[1].rstrip('.')}" if found else ""))
+            match = re.search(r'message: "([^"]+)"', words)
+            return kind(message.format(address=address, detail=f": {match[1].rstrip('.')}" if match else ""))
     return NotReachable(f"The server at {address} does not answer as a Temporal server. It may expect TLS. {_TLS}")

@@ -169,8 +169,8 @@ class PayloadConverter(CompositePayloadConverter):
         if model and not isinstance(self.converters.get(encoding), _JsonConverter):
             if encoding == ENCRYPTED:
                 raise invalid_input(name, [f"encoding: {NO_KEYS}"])
-            found = printable(encoding.decode(errors="replace"), LONGEST_NAME) or "missing"
-            raise invalid_input(name, [f"encoding: is {found}; send JSON as json/plain"])
+            encoding_name = printable(encoding.decode(errors="replace"), LONGEST_NAME) or "missing"
+            raise invalid_input(name, [f"encoding: is {encoding_name}; send JSON as json/plain"])
 
 
 class _ExternalPayloadConverter(PayloadConverter):

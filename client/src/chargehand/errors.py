@@ -136,9 +136,9 @@ class SessionNotFound(ChargehandError):  # noqa: N818  # as above
 
     def __init__(self, session_id: str, *, is_session: bool = False) -> None:
         nothing = f"There is no session or conversation '{session_id}' here."
-        found = f"'{session_id}' is a session, not a conversation." if is_session else nothing
+        problem = f"'{session_id}' is a session, not a conversation." if is_session else nothing
         shows = "`chargehand list` shows those of this server; servers forget closed ones when their retention ends."
-        super().__init__(f"{found} {shows}")
+        super().__init__(f"{problem} {shows}")
 
 
 class SearchAttributesMissing(ChargehandError):  # noqa: N818  # as above

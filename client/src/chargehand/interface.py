@@ -83,8 +83,8 @@ async def read_request(client: Client, workflow_id: str) -> Request | None:
     written, kind = _KINDS.get(about.workflow_type.name, (None, None))
     if written is None or kind is None:
         return None
-    (asked,) = await client.data_converter.decode(list(about.input.payloads), [written])
-    return kind(**{name: getattr(asked, name) for name in asked.model_fields_set})
+    (request,) = await client.data_converter.decode(list(about.input.payloads), [written])
+    return kind(**{name: getattr(request, name) for name in request.model_fields_set})
 
 
 async def refuse_another(client: Client, workflow_id: str, request: Request) -> None:

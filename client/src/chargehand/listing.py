@@ -184,8 +184,8 @@ class _Memo(BaseModel):
         if known := {"awaiting_approval": "a decision on its plan", "paused": "higher limits"}.get(self.state):
             return known
         questions, calls = [each.subtask for each in self.questions], [each.id for each in self.calls]
-        asked = {"an answer to": questions, "a decision on": calls}
-        return " and ".join(f"{words} {', '.join(those)}" for words, those in asked.items() if those)
+        needs = {"an answer to": questions, "a decision on": calls}
+        return " and ".join(f"{words} {', '.join(those)}" for words, those in needs.items() if those)
 
 
 async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) -> SessionSummary:

@@ -26,8 +26,8 @@ class LocalServer(NamedTuple):
 
 def state_directory(environment: Mapping[str, str], home: Path, here: Path, project: Path = _PROJECT) -> Path:
     """Return the state directory: from the setting, the nearest at or above a folder, a checkout's, or the user's."""
-    if given := environment.get("CHARGEHAND_STATE_DIR"):
-        return Path(given).expanduser()
+    if setting := environment.get("CHARGEHAND_STATE_DIR"):
+        return Path(setting).expanduser()
     for folder in (here, *here.parents):
         if (folder / _STATE).is_dir():
             return folder / _STATE

@@ -153,14 +153,14 @@ class Record:
 
     def places(self, ledger: str, day: date, sessions: Collection[str]) -> list[PlaceTaken]:
         """Read the places requested on a day, and earlier ones of the same sessions."""
-        earlier, found = {_digest(session) for session in sessions}, list[PlaceTaken]()
+        earlier, records = {_digest(session) for session in sessions}, list[PlaceTaken]()
         for each in _days(day):
             folder = _places(ledger, each)
             for name in self._files.names(folder):
                 is_asked = each == day or name.split("-")[0] in earlier
                 if is_asked and (place := self._read(folder, name, PlaceTaken)):
-                    found.append(place)
-        return sorted(found, key=lambda place: place.at)
+                    records.append(place)
+        return sorted(records, key=lambda place: place.at)
 
     def begin_call(self, begun: CallBegun) -> bool:
         """Record that a call is about to be made; False if another worker has recorded this attempt."""

@@ -126,10 +126,10 @@ class Execution(CommonMessages):
     async def request(self) -> SessionRequest:
         """Read the original request; works without a worker."""
         with translated(self.id):
-            found = await read_request(self._client, self.id)
-        if found is None:
+            original = await read_request(self._client, self.id)
+        if original is None:
             raise SessionNotFound(self.id)
-        return found.as_session() if isinstance(found, ConversationRequest) else found
+        return original.as_session() if isinstance(original, ConversationRequest) else original
 
     async def recorded_status(self) -> Status:
         """Read the status from the histories, without limits and with truncated instructions.
@@ -218,25 +218,25 @@ class Session(Execution, Messages):
             InvalidInput: a field is invalid.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
-        asked = await prepared(contract(SessionRequest, **{**fields, "goal": goal}), documents, self._files)
-        request = await self.follow_up(asked)
+        prepared_request = await prepared(contract(SessionRequest, **{**fields, "goal": goal}), documents, self._files)
+        request = await self.follow_up(prepared_request)
         with translated(self.id):
             task_queue = (await describe(self._client, self.id)).workflow_execution_info.task_queue
         return await start_session(self._client, task_queue, request, session_id, self._files)
 
     async def documents(self) -> tuple[str, ...]:
         """List the addresses of all documents available to it: its own, and those of sessions that it follows."""
-        asked = await self.request()
-        found = dict.fromkeys(asked.documents)
+        current = await self.request()
+        addresses = dict.fromkeys(current.documents)
         seen = {self.id}
-        while asked.follows and asked.earlier_documents and asked.follows not in seen:
-            seen.add(asked.follows)
+        while current.follows and current.earlier_documents and current.follows not in seen:
+            seen.add(current.follows)
             try:
-                asked = await Session(self._client, asked.follows).request()
+                current = await Session(self._client, current.follows).request()
             except SessionNotFound:
                 break  # no longer retained
-            found |= dict.fromkeys(asked.documents)
-        return tuple(found)
+            addresses |= dict.fromkeys(current.documents)
+        return tuple(addresses)
 
     async def thread(self) -> tuple[SessionSummary, ...]:
         """List this session, the sessions that it follows, and those that follow it, in order of their start.
@@ -244,21 +244,21 @@ class Session(Execution, Messages):
         Without search attributes on the server, those that follow it are unknown.
         """
         with translated(self.id):
-            found = {self.id: await self._summary(self.id)}
-            first = found[self.id].thread
+            summaries = {self.id: await self._summary(self.id)}
+            first = summaries[self.id].thread
             if first:
                 async for execution in list_executions(self._client, sessions_query(thread=first)):
                     summary = await summarise(execution, self._client.data_converter)
-                    found[summary.id] = summary
-        follows = found[self.id].follows
-        while follows and follows not in found:
+                    summaries[summary.id] = summary
+        follows = summaries[self.id].follows
+        while follows and follows not in summaries:
             try:
                 with translated(follows):
-                    found[follows] = await self._summary(follows)
+                    summaries[follows] = await self._summary(follows)
             except SessionNotFound:
                 break  # no longer retained
-            follows = found[follows].follows
-        return tuple(sorted(found.values(), key=lambda each: each.started_at))
+            follows = summaries[follows].follows
+        return tuple(sorted(summaries.values(), key=lambda each: each.started_at))
 
     async def _summary(self, session_id: str) -> SessionSummary:
         described = await describe(self._client, session_id)
@@ -294,8 +294,8 @@ class Session(Execution, Messages):
                 return await result_of(self._handle)
         except InvalidInput:
             with translated(self.id):
-                found = (await describe(self._client, self.id)).workflow_execution_info
-            if found.type.name == WorkflowType.CONVERSATION:
+                execution = (await describe(self._client, self.id)).workflow_execution_info
+            if execution.type.name == WorkflowType.CONVERSATION:
                 words = "is a conversation, which has a transcript and no report"
                 raise InvalidInput(f"'{self.id}' {words}; `chargehand trace {self.id}` reads every step") from None
             raise
@@ -370,8 +370,8 @@ class Conversation(Execution, ConversationMessages):
 
 async def prepared(request: str | SessionRequest, documents: Sequence[Document], files: SharedFiles) -> SessionRequest:
     """Build a request from a goal, and upload its documents."""
-    asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
-    return await with_documents(asked, documents, files)
+    session_request = contract(SessionRequest, goal=request) if isinstance(request, str) else request
+    return await with_documents(session_request, documents, files)
 
 
 async def with_documents(asked: _Request, documents: Sequence[Document], files: SharedFiles) -> _Request:
@@ -381,8 +381,8 @@ async def with_documents(asked: _Request, documents: Sequence[Document], files: 
     if not documents:
         return asked
     uploaded = await asyncio.to_thread(files.upload, documents)
-    given = {name: getattr(asked, name) for name in asked.model_fields_set}
-    return contract(type(asked), **given | {"documents": (*asked.documents, *uploaded)})
+    fields = {name: getattr(asked, name) for name in asked.model_fields_set}
+    return contract(type(asked), **fields | {"documents": (*asked.documents, *uploaded)})
 
 
 async def start_session(

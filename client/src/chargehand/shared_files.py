@@ -38,9 +38,9 @@ class SharedFiles:
 
     def upload(self, documents: Iterable[Document]) -> tuple[str, ...]:
         """Upload documents and return all addresses; existing addresses are passed through."""
-        given = tuple(documents)
-        addresses = [each for each in given if isinstance(each, str) and each.startswith(_ADDRESSES)]
-        local = [_local(at, each) for at, each in enumerate(given) if each not in addresses]
+        all_documents = tuple(documents)
+        addresses = [each for each in all_documents if isinstance(each, str) and each.startswith(_ADDRESSES)]
+        local = [_local(at, each) for at, each in enumerate(all_documents) if each not in addresses]
         if local and self.place is None:
             name = local[0][0] if isinstance(local[0], tuple) else local[0]
             raise UploadRefused(
@@ -51,10 +51,10 @@ class SharedFiles:
 
     def read(self, artifacts: Sequence[Artifact]) -> dict[str, bytes]:
         """Read files into memory under safe and unique names."""
-        taken: set[str] = set()
+        used_names: set[str] = set()
         place = self._require_place() if artifacts else ""
         return {
-            unique_name(safe_name(each.name), taken): read_artifact(each.uri, place, self.encryption)
+            unique_name(safe_name(each.name), used_names): read_artifact(each.uri, place, self.encryption)
             for each in dict.fromkeys(artifacts)
         }
 
@@ -119,9 +119,9 @@ def download_artifacts(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DownloadRefused(f"{folder} cannot be used as a folder: {error.strerror}.") from error
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for artifact in dict.fromkeys(artifacts):
-        path = folder / unique_name(safe_name(artifact.name), taken)
+        path = folder / unique_name(safe_name(artifact.name), used_names)
         try:
             _write(path, read_artifact(artifact.uri, artifact_root, encryption), replace=replace)
         except ChargehandError as error:

@@ -80,20 +80,20 @@ def refuse_ambiguous_json(data: bytes) -> None:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     for key, value in pairs:
-        found[key] = _Bad(f"the key {key[:40]!r} occurs more than once") if key in found else value
-    return found
+        members[key] = _Bad(f"the key {key[:40]!r} occurs more than once") if key in members else value
+    return members
 
 
 def each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Build an object, refusing repeated keys."""
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise ValueError(f"names '{name[:60]}' twice; keep one")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def _number(digits: str) -> object:

@@ -113,7 +113,7 @@ def of_call(session_id: str, error: RPCError) -> ChargehandError:
             f"The Temporal server denies access: {error.message} Check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the "
             "client certificate."
         )
-    known = next((words for said, words in _EXPLAINED.items() if said in error.message), "")
+    known = next((words for phrase, words in _EXPLAINED.items() if phrase in error.message), "")
     return ServerRefused(known.format(id=session_id) or f"The Temporal server refused: {error.message}")
 
 

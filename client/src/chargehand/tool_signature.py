@@ -92,19 +92,19 @@ class Signature:
 
     def read_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, object]:
         """Validate a model's arguments; null means the default."""
-        given = {
+        values = {
             name: value
             for name, value in arguments.items()
             if value is not None or name not in self.parameters or self.parameters[name][1].is_required()
         }
-        read = self.arguments.model_validate(given)
+        read = self.arguments.model_validate(values)
         return {name: getattr(read, name) for name in self.parameters}
 
     async def call(self, values: Mapping[str, object], given: Given) -> object:
         """Call the function, in a thread if it is synchronous, with the values that it takes."""
-        taken = {name: value for name, value in values.items() if name in self.parameters}
-        taken |= {name: given.dependencies[provider] for name, provider in self.dependencies.items()}
-        call = partial(self.function, **taken, **dict.fromkeys(self.contexts, given.context))
+        arguments = {name: value for name, value in values.items() if name in self.parameters}
+        arguments |= {name: given.dependencies[provider] for name, provider in self.dependencies.items()}
+        call = partial(self.function, **arguments, **dict.fromkeys(self.contexts, given.context))
         if inspect.iscoroutinefunction(self.function):
             return await cast("Awaitable[object]", call())
         run = partial(contextvars.copy_context().run, call)

@@ -133,11 +133,11 @@ class Tool(Generic[_P, _R]):
             raise ToolDefinitionError(
                 self.where, [f"lookup: '{self.name}' changes nothing, so it is just called again; pass acts=True"]
             )
-        found = read_signature(function, needs_docstring=False)
-        unknown = sorted(found.parameters.keys() - self.signature.parameters.keys())
+        finder = read_signature(function, needs_docstring=False)
+        unknown = sorted(finder.parameters.keys() - self.signature.parameters.keys())
         if unknown:
-            raise ToolDefinitionError(found.where, [f"{name}: '{self.name}' has no such argument" for name in unknown])
-        self.outcome_lookup = found
+            raise ToolDefinitionError(finder.where, [f"{name}: '{self.name}' has no such argument" for name in unknown])
+        self.outcome_lookup = finder
         return function
 
     @property
@@ -212,10 +212,10 @@ def tool(
         if wrong:
             raise ToolDefinitionError(signature.where, wrong)
         options = (acts, idempotent, repeatable, approval, time_limit, settles_within, own_step, tuple(credentials))
-        made = Tool(function, frozenset(capabilities), *options, signature)
-        if problems := list(_problems(made)):
-            raise ToolDefinitionError(made.where, problems)
-        return made
+        new_tool = Tool(function, frozenset(capabilities), *options, signature)
+        if problems := list(_problems(new_tool)):
+            raise ToolDefinitionError(new_tool.where, problems)
+        return new_tool
 
     return make
 
@@ -264,7 +264,7 @@ def _answer(name: str, arguments: Mapping[str, JsonValue], result: object) -> To
     output: dict[str, JsonValue] = {}
     if len(text) > LONGEST_RESULT:
         output = {"note": f"These are the first {LONGEST_RESULT:,} of {len(text):,} characters. Ask for less."}
-    asked = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
-    ref = f"{name}:{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
-    source = Source(ref=ref, title=f"{name} {asked}"[:_LONGEST_TITLE], quote=text[:LONGEST_RESULT])
+    arguments_json = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
+    ref = f"{name}:{hashlib.sha256(arguments_json.encode()).hexdigest()[:8]}"
+    source = Source(ref=ref, title=f"{name} {arguments_json}"[:_LONGEST_TITLE], quote=text[:LONGEST_RESULT])
     return ToolAnswer(output=output, sources=(source,))

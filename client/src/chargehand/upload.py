@@ -150,8 +150,8 @@ def _files_below(folder: Path, skipped: list[_Skipped], except_for: Path | None)
     entries = 0
     for place, folders, names in os.walk(folder):
         here = Path(place)
-        kept = (name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS)
-        folders[:] = sorted(name for name in kept if here / name != except_for)
+        subfolders = (name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS)
+        folders[:] = sorted(name for name in subfolders if here / name != except_for)
         entries += len(folders) + len(names)
         if entries > _MOST_ENTRIES:
             raise UploadRefused(f"{folder} holds more than {_MOST_ENTRIES:,} files and folders: name a smaller folder.")

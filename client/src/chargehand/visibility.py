@@ -59,10 +59,10 @@ async def list_executions(client: Client, query: str, limit: int | None = None) 
     left = limit
     page = b""
     while left is None or left > 0:
-        asked = ListWorkflowExecutionsRequest(
+        request = ListWorkflowExecutionsRequest(
             namespace=client.namespace, query=query, page_size=min(left or _PAGE, _PAGE), next_page_token=page
         )
-        answer = await client.workflow_service.list_workflow_executions(asked, retry=True)
+        answer = await client.workflow_service.list_workflow_executions(request, retry=True)
         for execution in answer.executions[:left]:
             yield execution
         left = None if left is None else left - len(answer.executions)
@@ -75,18 +75,18 @@ async def describe(
     client: Client, workflow_id: str, run_id: str = "", patience: timedelta | None = None
 ) -> DescribeWorkflowExecutionResponse:
     """Describe a workflow, with its pending activities."""
-    asked = DescribeWorkflowExecutionRequest(
+    request = DescribeWorkflowExecutionRequest(
         namespace=client.namespace, execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
     )
-    return await client.workflow_service.describe_workflow_execution(asked, retry=True, timeout=patience)
+    return await client.workflow_service.describe_workflow_execution(request, retry=True, timeout=patience)
 
 
 async def describe_session(client: Client, session_id: str) -> WorkflowExecutionInfo:
     """Describe a session; any other workflow raises `SessionNotFound`."""
-    found = (await describe(client, session_id)).workflow_execution_info
-    if found.type.name not in SESSIONS:
+    execution = (await describe(client, session_id)).workflow_execution_info
+    if execution.type.name not in SESSIONS:
         raise SessionNotFound(session_id)
-    return found
+    return execution
 
 
 async def result_of(handle: WorkflowHandle[Any, T]) -> T:

@@ -134,10 +134,10 @@ class Keeper:
         self._worker_due_at = None
         if not self._order.worker.command:
             return
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
         ours = {"TEMPORAL_ADDRESS": self._worker_address, "TEMPORAL_CONFIG_FILE": os.devnull}
         # Commands show the end of its log to users.
-        environment = {"CHARGEHAND_LOG_FORMAT": "text"} | kept | self._order.worker.environment | ours
+        environment = {"CHARGEHAND_LOG_FORMAT": "text"} | inherited | self._order.worker.environment | ours
         self._worker_started_at = time.monotonic()
         with self._state.worker_log.open("a", encoding="utf-8") as log:
             log.write(f"{WORKER_STARTS}\n")

@@ -80,7 +80,7 @@ def _installed() -> Path:
 
 def _is_new_enough(program: str) -> bool:
     with suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.check_output([program, "--version"], text=True, timeout=10)  # noqa: S603  # as found
-        version = re.search(r"version (\d+)\.(\d+)", told)
+        output = subprocess.check_output([program, "--version"], text=True, timeout=10)  # noqa: S603  # as found
+        version = re.search(r"version (\d+)\.(\d+)", output)
         return version is not None and tuple(map(int, version.groups())) >= _OLDEST
     return False

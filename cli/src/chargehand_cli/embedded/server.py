@@ -93,8 +93,8 @@ def start_server(
         ServerFailed: the process exited or never served.
     """
     # Without keys, and without client settings meant for other servers.
-    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    environment = kept | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"} | _GO
+    inherited = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    environment = inherited | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"} | _GO
     words = ""
     for attempt in range(_TRIES):
         candidates = (TEMPORAL_PORT if prefer is None else prefer, TEMPORAL_PORT) if attempt == 0 else ()

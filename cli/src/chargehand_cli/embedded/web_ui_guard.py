@@ -116,8 +116,8 @@ def check_request(head: bytes, port: int) -> tuple[bytes, int]:
         or not all(re.fullmatch("[0-9]{1,10}", each) for each in lengths)
     ):
         raise Refused("400 Bad Request")
-    kept = [f"{name}: {value}" for name, value in headers if name not in _HOP_BY_HOP]
-    passed_on = "\r\n".join([f"{request[1]} {request[2]} HTTP/1.1", *kept, "connection: close", "", ""])
+    header_lines = [f"{name}: {value}" for name, value in headers if name not in _HOP_BY_HOP]
+    passed_on = "\r\n".join([f"{request[1]} {request[2]} HTTP/1.1", *header_lines, "connection: close", "", ""])
     return passed_on.encode("latin-1"), int(lengths[0]) if lengths else 0
 
 

@@ -120,7 +120,7 @@ def _targets(element: str, attribute: str, value: str) -> list[str]:
         return [value[1:]]
     if not _ATTRIBUTE.fullmatch(attribute) or _LOADING.search(value):
         raise _RefusedError
-    return [found[1:] for found in _REFERENCE.findall(value)]
+    return [reference[1:] for reference in _REFERENCE.findall(value)]
 
 
 def _refuse(*_: object) -> None:

@@ -57,8 +57,8 @@ def without_links(markdown: str, known: Collection[str] = ()) -> str:
     Only plain links to known addresses remain, and nothing that a viewer would load.
     """
     targets = "|".join(re.escape(address) for address in sorted(known, key=len, reverse=True) if address)
-    kept = rf"((?<!!)\[[^\[\]\n<!]*\]\((?:{targets or '(?!)'})\))"
-    return inert_programs(re.sub(f"{kept}|{_MARK}", _escaped, markdown))
+    known_link = rf"((?<!!)\[[^\[\]\n<!]*\]\((?:{targets or '(?!)'})\))"
+    return inert_programs(re.sub(f"{known_link}|{_MARK}", _escaped, markdown))
 
 
 def is_web_address(url: str) -> bool:

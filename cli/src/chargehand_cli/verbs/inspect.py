@@ -31,23 +31,23 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     from chargehand_cli.live_tree import now, session_tree
     from chargehand_cli.session_files import read_status, read_work
 
-    found, has_worker = await read_status(connection, session)
+    current, has_worker = await read_status(connection, session)
     if as_json:
-        put_json(json.dumps(found.model_dump(mode="json") | {"has_worker": has_worker}, indent=2))
+        put_json(json.dumps(current.model_dump(mode="json") | {"has_worker": has_worker}, indent=2))
         return
     at = now()
     remark = "" if has_worker else "no worker"
-    work = await read_work(connection, session) if has_worker and found.state not in ENDED else None
-    console(sys.stdout).print(session_tree(found.session, found, remark, at, found.started_at or at, work=work))
-    if found.failure:
-        say(f"Failed: {one_safe_line(found.failure.cause)} {one_safe_line(found.failure.remedy)}")
-    elif remedy := STOP_REMEDIES.get(found.stop_reason):
+    work = await read_work(connection, session) if has_worker and current.state not in ENDED else None
+    console(sys.stdout).print(session_tree(current.session, current, remark, at, current.started_at or at, work=work))
+    if current.failure:
+        say(f"Failed: {one_safe_line(current.failure.cause)} {one_safe_line(current.failure.remedy)}")
+    elif remedy := STOP_REMEDIES.get(current.stop_reason):
         say(remedy)
-    elif found.state not in ENDED and connection.is_open:
+    elif current.state not in ENDED and connection.is_open:
         for queue in await unserved_queues(connection.chargehand.client, session):
             name = one_safe_line(queue, 100)
             say(f"No worker polls task queue '{name}', on which it waits: `chargehand doctor` names the settings.")
-    action = user_action(found) if has_worker else f"To resume it: `chargehand watch {session}`"
+    action = user_action(current) if has_worker else f"To resume it: `chargehand watch {session}`"
     if action:
         say(action)
 
@@ -74,15 +74,15 @@ async def artifacts(
 
     if force and to is None:
         raise typer.BadParameter("--force needs a folder: --to DIR.")
-    made = (await open_report(connection, session)).artifacts
-    if to is not None and made:
-        return await _download(connection, made, to, replace=force, as_json=as_json)
+    files = (await open_report(connection, session)).artifacts
+    if to is not None and files:
+        return await _download(connection, files, to, replace=force, as_json=as_json)
     if as_json:
-        put_json(json.dumps([each.model_dump(mode="json") for each in made], indent=1))
-    elif not made:
+        put_json(json.dumps([each.model_dump(mode="json") for each in files], indent=1))
+    elif not files:
         say(f"Session {session} made no files.")
     else:
-        for each in made:
+        for each in files:
             put(_describe_artifact(each, each.name))
         say(f"To download them: `chargehand artifacts {session} --to DIR`")
     return Exit.DONE
@@ -99,24 +99,24 @@ async def verify(connection: Connection, session: SessionId, *, as_json: AsJson 
     report = await open_report(connection, session)
     await connection.open_with_worker()
     await connection.say_resumed(session)
-    found = await connection.session(session).verify()
+    check = await connection.session(session).verify()
     if as_json:
-        put_json(found.model_dump_json(indent=2))
+        put_json(check.model_dump_json(indent=2))
     else:
         labels = {each.ref: f"S{number}" for number, each in enumerate(report.sources, start=1)}
-        for quote in found.quotations:
+        for quote in check.quotations:
             put_check(f"{labels.get(quote.ref, ''):<4} {one_safe_line(quote.ref, 300)}", quote.problem)
-        for claim in found.claims:
+        for claim in check.claims:
             put_check(f"{claim.verification}: {one_safe_line(claim.claim, 120)}", claim.problem)
-    if others := len(report.sources) - len(found.quotations):
+    if others := len(report.sources) - len(check.quotations):
         say(f"Not checked, since they are not documents (web pages, queries, computations): {others} of the sources.")
-    if found.quotations:
-        say(f"Verified quotations: {sum(1 for each in found.quotations if each.stands)} of {len(found.quotations)}.")
+    if check.quotations:
+        say(f"Verified quotations: {sum(1 for each in check.quotations if each.stands)} of {len(check.quotations)}.")
     else:
         say("The report quotes no documents.")
-    resting = sum(1 for each in found.claims if each.was_found)
-    say(f"Claims that rest on a verified quotation: {resting} of {len(found.claims)}.")
-    return Exit.DONE if found.stands else Exit.FAILED
+    resting = sum(1 for each in check.claims if each.was_found)
+    say(f"Claims that rest on a verified quotation: {resting} of {len(check.claims)}.")
+    return Exit.DONE if check.stands else Exit.FAILED
 
 
 @verb(app, "open", location=FILES)

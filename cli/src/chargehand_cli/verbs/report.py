@@ -51,11 +51,11 @@ async def report(
     """
     form = form or _format_of(to)
     write = _writer(form, _OWN_FORMATS, installed().report_formats)
-    found = await _find(connection, session)
-    if isinstance(found, _Standing):
-        content, code = await _write_standing(connection, found, form, write)
+    result = await _find(connection, session)
+    if isinstance(result, _Standing):
+        content, code = await _write_standing(connection, result, form, write)
     else:
-        content, code = await _write_report(connection, found, form, write)
+        content, code = await _write_report(connection, result, form, write)
     if to == Path("-"):
         await asyncio.to_thread(sys.stdout.buffer.write, content)
         return code

@@ -115,8 +115,8 @@ async def _start(
     quiet: bool = False,
 ) -> "Session":
     """Validate the options, then upload the documents and start the session."""
-    given = (options.goal, options.input)
-    if given.count(None) != 1 and (base is None or options.input):
+    inputs = (options.goal, options.input)
+    if inputs.count(None) != 1 and (base is None or options.input):
         raise typer.BadParameter("Give either GOAL or --input FILE with a request as JSON.")
     documents = tuple(options.docs or ())
     for document in documents:
@@ -186,10 +186,10 @@ async def _follow_up(connection: Connection, follows: str, request: "SessionRequ
         state = connection.location.state
         if kept_report(state, follows) is None:
             raise
-        kept = SessionFiles(state, follows).markdown
+        path = SessionFiles(state, follows).markdown
         raise BadRequest(
             f"The server no longer has session '{follows}', but its report was kept: start a new session that reads "
-            f"it, `chargehand run GOAL --docs {quote(str(kept))}`."
+            f"it, `chargehand run GOAL --docs {quote(str(path))}`."
         ) from error
 
 

@@ -53,14 +53,14 @@ async def list_sessions(
     listing = connection.chargehand.list(
         limit, state=in_state, crew=crew, tenant=tenant, waiting=waiting, since=started
     )
-    found = [each async for each in listing]
+    summaries = [each async for each in listing]
     if as_json:
-        put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
+        put_json("[" + ",\n ".join(each.model_dump_json() for each in summaries) + "]")
         return
-    if not found:
+    if not summaries:
         is_filtered = waiting or any((in_state, crew, tenant, since))
         say("No session matches." if is_filtered else "There are no sessions.")
-    for line in session_lines(found, has_worker=connection.has_worker):
+    for line in session_lines(summaries, has_worker=connection.has_worker):
         put_row(line)
     if await connection.chargehand.missing_search_attributes():
         say(
@@ -73,11 +73,11 @@ async def list_sessions(
 async def thread(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
     """List a session with those that it follows and those that follow it."""
     await connection.open(worker=False)
-    found = await connection.session(session).thread()
+    summaries = await connection.session(session).thread()
     if as_json:
-        put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
+        put_json("[" + ",\n ".join(each.model_dump_json() for each in summaries) + "]")
         return
-    for line in session_lines(found):
+    for line in session_lines(summaries):
         put_row(line)
 
 

@@ -118,15 +118,15 @@ async def plan(
         say(f"Session {session}: the plan was {_DECIDED[decision]}.")
         return
     await open_to_query(connection, session)
-    found = await connection.session(session).plan()
-    if found is None:
+    current_plan = await connection.session(session).plan()
+    if current_plan is None:
         say(f"Session {session} has no plan yet.")
     elif as_json:
-        put_json(found.model_dump_json(indent=2))
+        put_json(current_plan.model_dump_json(indent=2))
     else:
         from chargehand_cli.rendering.progress import plan_lines
 
-        put("\n".join(plan_lines(found)))
+        put("\n".join(plan_lines(current_plan)))
 
 
 @verb(app)

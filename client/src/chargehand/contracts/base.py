@@ -94,9 +94,9 @@ class Contract(BaseModel):
             if "patternProperties" in each:
                 each["additionalProperties"] = False  # pydantic refuses other names
         # Discriminators are always written and required.
-        if told := [name for name in ("kind", "edit") if "const" in properties.get(name, {})]:
-            described["required"] = [*dict.fromkeys([*told, *described.get("required", ())])]
-            for name in told:
+        if discriminators := [name for name in ("kind", "edit") if "const" in properties.get(name, {})]:
+            described["required"] = [*dict.fromkeys([*discriminators, *described.get("required", ())])]
+            for name in discriminators:
                 properties[name].setdefault("description", f"Always `{properties[name]['const']}`.")
                 properties[name].pop("default", None)
         return schema
@@ -154,9 +154,9 @@ def without_control_characters(text: str) -> str:
 
 
 def _refuse_control_characters(text: str) -> str:
-    found = _CONTROL.search(text)
-    if found:
-        raise ValueError(f"has a control character (U+{ord(found[0]):04X} at {found.start() + 1}); remove it")
+    match = _CONTROL.search(text)
+    if match:
+        raise ValueError(f"has a control character (U+{ord(match[0]):04X} at {match.start() + 1}); remove it")
     return text
 
 

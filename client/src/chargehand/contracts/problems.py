@@ -65,11 +65,11 @@ def describe_problems(error: ValidationError, model: type[BaseModel] | None = No
 
 def _listing_once(described: Iterable[str]) -> Iterator[str]:
     """List known fields only with the first of several problems that would all repeat the list."""
-    told: set[str] = set()
+    seen: set[str] = set()
     for each in described:
         problem, _, known = each.partition(_KNOWN)
-        yield problem if known in told else each
-        told.update([known] if known else [])
+        yield problem if known in seen else each
+        seen.update([known] if known else [])
 
 
 def field_path(location: Sequence[int | str]) -> str:
@@ -95,8 +95,8 @@ def one_line(text: str, most: int) -> str:
 
 def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: type[BaseModel] | None) -> str:
     if kind != "extra_forbidden":
-        said = _WORDS.get(kind) or _SHOULD.sub("must ", message.removeprefix("Value error, "))
-        counted = _COUNTED.sub("", said)
+        sentence = _WORDS.get(kind) or _SHOULD.sub("must ", message.removeprefix("Value error, "))
+        counted = _COUNTED.sub("", sentence)
         return counted.replace(" item", " character") if message.startswith("Value should have") else counted
     parent = _model_at(model, location[:-1])
     if parent is None:
@@ -130,4 +130,4 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
     """Return the model type of a field, also within an optional or union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)

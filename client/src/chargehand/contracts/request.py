@@ -282,7 +282,7 @@ class SessionRequest(StartRequest):
         request = cast("dict[str, Any]", fields)
         profile, limits = request.get("profile"), request.get("limits", {})
         usual = PROFILES.get(cast("Profile", profile)) if isinstance(profile, str) else None
-        given = limits.model_dump(mode="json", exclude_unset=True) if isinstance(limits, Limits) else limits
-        if usual is None or not isinstance(given, dict):
+        overrides = limits.model_dump(mode="json", exclude_unset=True) if isinstance(limits, Limits) else limits
+        if usual is None or not isinstance(overrides, dict):
             return request
-        return {**request, "limits": {**usual.model_dump(mode="json"), **cast("dict[str, Any]", given)}}
+        return {**request, "limits": {**usual.model_dump(mode="json"), **cast("dict[str, Any]", overrides)}}

@@ -302,12 +302,12 @@ class Projection:
         if scope.draft.started_at is None:  # a run that continues another has no summary
             scope.draft.kind = kind_of(attributes.workflow_type.name)
             scope.draft.name = await scope.decoder.summary(event) or attributes.workflow_type.name
-            if not scope.subtask and (asked := await scope.decoder.read(attributes.input.payloads, Asked)):
-                scope.live_text = asked.live_text
+            if not scope.subtask and (request := await scope.decoder.read(attributes.input.payloads, Asked)):
+                scope.live_text = request.live_text
             if scope.has_contents and scope.draft.kind == "subtask":
-                given = await scope.decoder.read(attributes.input.payloads, ToldBefore)
-                for told in given.messages if given else ():
-                    self.requests.receive(told, at)
+                subtask_input = await scope.decoder.read(attributes.input.payloads, ToldBefore)
+                for message in subtask_input.messages if subtask_input else ():
+                    self.requests.receive(message, at)
         return scope.enter("planning", at) if scope.draft.kind == "session" and scope.state is None else []
 
     async def _child(self, event: HistoryEvent, kind: str, attributes: Any, at: datetime) -> Change:

@@ -141,9 +141,9 @@ async def _as_ended(client: Client, status: Status) -> Status:
     whole = {each.id: each.instruction for each in status.subtasks}
     ended = await read_status(client, status.session, status.goal)
     subtasks = (each.replace(instruction=whole.get(each.id, each.instruction)) for each in ended.subtasks)
-    told = {name: getattr(ended, name) for name in ended.model_fields_set}
+    fields = {name: getattr(ended, name) for name in ended.model_fields_set}
     own = {"subtasks": tuple(subtasks), "waits": (), "failure": ended.failure or status.failure}
-    return status.replace(**(told | own))
+    return status.replace(**(fields | own))
 
 
 async def _running(client: Client, workflow_id: str) -> Mapping[str, tuple[Draft, str]] | None:

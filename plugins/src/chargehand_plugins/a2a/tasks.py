@@ -95,22 +95,22 @@ class Tasks(RequestHandler):
                 opened = await self._connect().converse(crew=crew, conversation_id=_name(message))
                 await opened.opened()
                 message.task_id = opened.id
-            found = (await self._find(message.task_id))[0] if message.task_id else None
-            if found and message.context_id not in {"", found.id}:
-                raise InvalidParamsError(f"message.contextId: the task's is {found.id}")
-            if isinstance(found, Conversation):
-                said = found.send(ConversationMessages.say, ConversationMessage(text=_text(message)), id=_name(message))
-                reply = await self._wait(found.id, said, _LONGEST_WAIT if waits else _SENDING)
-                return await self._task(found.id, params.configuration, reply)
-            if found:
-                await _answer(found, _text(message))
+            task = (await self._find(message.task_id))[0] if message.task_id else None
+            if task and message.context_id not in {"", task.id}:
+                raise InvalidParamsError(f"message.contextId: the task's is {task.id}")
+            if isinstance(task, Conversation):
+                call = task.send(ConversationMessages.say, ConversationMessage(text=_text(message)), id=_name(message))
+                reply = await self._wait(task.id, call, _LONGEST_WAIT if waits else _SENDING)
+                return await self._task(task.id, params.configuration, reply)
+            if task:
+                await _answer(task, _text(message))
             else:
                 request = SessionRequest(goal=_text(message), questions="allowed")
-                found = await self._connect().start(request, session_id=_name(message))
+                task = await self._connect().start(request, session_id=_name(message))
             if waits:
                 with suppress(SessionEnded):
-                    await self._wait(found.id, found.result(), _LONGEST_WAIT)
-            return await self._task(found.id)
+                    await self._wait(task.id, task.result(), _LONGEST_WAIT)
+            return await self._task(task.id)
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:
         with _translated():
@@ -119,8 +119,8 @@ class Tasks(RequestHandler):
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
         """List sessions page by page, with reports only on request, since each report is read separately."""
         with _translated("params"):
-            found, page = await _find_page(self._connect(), params)
-            for each in found:
+            summaries, page = await _find_page(self._connect(), params)
+            for each in summaries:
                 if each.ended_at is None:
                     state = a2a.TASK_STATE_INPUT_REQUIRED if each.waiting_for else a2a.TASK_STATE_WORKING
                 else:
@@ -131,14 +131,14 @@ class Tasks(RequestHandler):
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:
         with _translated():
-            found, goes_on = await self._find(params.id)
+            task, goes_on = await self._find(params.id)
             if not goes_on:
                 raise TaskNotCancelableError("The task has ended.")
-            await found.cancel()
+            await task.cancel()
             with suppress(SessionEnded, TimeoutError):
                 async with asyncio.timeout(_LONGEST_WAIT):
-                    await found.result()
-            return await self._task(found.id)
+                    await task.result()
+            return await self._task(task.id)
 
     async def _refuse_stream(self, params: object, context: object) -> AsyncGenerator[Event]:
         raise UnsupportedOperationError
@@ -158,9 +158,9 @@ class Tasks(RequestHandler):
         """Find a task's session or conversation, and whether it is running; other workflows are not accessible."""
         chargehand = self._connect()
         with translated(name):
-            found = await describe_session(chargehand.client, name)
-        is_talk = found.type.name == WorkflowType.CONVERSATION
-        return chargehand.conversation(name) if is_talk else chargehand.session(name), is_open(found)
+            execution = await describe_session(chargehand.client, name)
+        is_talk = execution.type.name == WorkflowType.CONVERSATION
+        return chargehand.conversation(name) if is_talk else chargehand.session(name), is_open(execution)
 
     async def _wait(self, task: str, coming: Coroutine[Any, Any, _Result], seconds: int) -> _Result | None:
         """Wait some seconds for a result, but not while a person has to decide something first."""
@@ -170,8 +170,8 @@ class Tasks(RequestHandler):
                 if (await asyncio.wait({awaited}, timeout=1))[0]:
                     return await awaited
                 with translated(task):
-                    found = await summarise(await describe_session(client, task), client.data_converter)
-                if found.waiting_for:
+                    summary = await summarise(await describe_session(client, task), client.data_converter)
+                if summary.waiting_for:
                     break
         finally:
             awaited.cancel()
@@ -181,13 +181,13 @@ class Tasks(RequestHandler):
         self, session_id: str, asked: HistoryLengthConfig | None = None, reply: Reply | None = None
     ) -> a2a.Task:
         validate_history_length(asked)
-        found, goes_on = await self._find(session_id)
-        if isinstance(found, Conversation):
-            return apply_history_length(await _talk_task(found, reply, goes_on=goes_on), asked)
+        execution, goes_on = await self._find(session_id)
+        if isinstance(execution, Conversation):
+            return apply_history_length(await _talk_task(execution, reply, goes_on=goes_on), asked)
         if goes_on:
-            return _open_task(await found.status())
+            return _open_task(await execution.status())
         try:
-            report = await found.result()
+            report = await execution.result()
         except SessionEnded as error:
             return _as_task(session_id, _state_of(error), in_paragraph(str(error)))
         task = _as_task(session_id, a2a.TASK_STATE_COMPLETED, f"The session ended: {report.ending.words}.")
@@ -212,11 +212,11 @@ async def _find_page(
         before = datetime.fromisoformat(params.page_token).astimezone(UTC) if params.page_token else None
     except (ValueError, OverflowError) as error:
         raise InvalidParamsError("pageToken: must be the nextPageToken of a list") from error
-    found = [each async for each in chargehand.list(size + 1, before=before, **filters)]
+    summaries = [each async for each in chargehand.list(size + 1, before=before, **filters)]
     with translated(""):
         total = (await chargehand.client.count_workflows(sessions_query(**filters))).count
-    more = found[size - 1].started_at.isoformat() if len(found) > size else ""
-    return found[:size], a2a.ListTasksResponse(page_size=size, total_size=total, next_page_token=more)
+    more = summaries[size - 1].started_at.isoformat() if len(summaries) > size else ""
+    return summaries[:size], a2a.ListTasksResponse(page_size=size, total_size=total, next_page_token=more)
 
 
 def _state_of(error: SessionEnded) -> a2a.TaskState:
@@ -248,17 +248,17 @@ async def _talk_task(talk: Conversation, reply: Reply | None, *, goes_on: bool) 
 
 def _open_task(status: Status) -> a2a.Task:
     if status.questions:
-        asked = "\n".join(f"{each.subtask}: {in_paragraph(each.text)}" for each in status.questions)
-        return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, asked)
+        question_text = "\n".join(f"{each.subtask}: {in_paragraph(each.text)}" for each in status.questions)
+        return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, question_text)
     if needs := NEEDS.get(status.state):
         return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, f"{needs} Decide in the console.")
-    told = f"{status.standing.words}: {status.turns} of {status.max_turns} turns"
-    return _as_task(status.session, a2a.TASK_STATE_WORKING, told)
+    progress = f"{status.standing.words}: {status.turns} of {status.max_turns} turns"
+    return _as_task(status.session, a2a.TASK_STATE_WORKING, progress)
 
 
 def _as_task(session_id: str, state: a2a.TaskState, words: str) -> a2a.Task:
-    told = _message(session_id, f"{state}\n{words}", words)
-    return a2a.Task(id=session_id, context_id=session_id, status=a2a.TaskStatus(state=state, message=told))
+    status_message = _message(session_id, f"{state}\n{words}", words)
+    return a2a.Task(id=session_id, context_id=session_id, status=a2a.TaskStatus(state=state, message=status_message))
 
 
 def _message(task: str, name: str, text: str, role: a2a.Role = a2a.ROLE_AGENT) -> a2a.Message:
@@ -336,8 +336,8 @@ def _strict(route: Route) -> Route:
                 request.state.count_start()
         except AmbiguousJson as error:
             place = ".".join(("input", *error.where))
-            told = {"code": _PARSE_ERROR, "message": printable(f"{place}: {error}", LONGEST_REASON)}
-            return JSONResponse({"jsonrpc": "2.0", "id": None, "error": told})
+            rpc_error = {"code": _PARSE_ERROR, "message": printable(f"{place}: {error}", LONGEST_REASON)}
+            return JSONResponse({"jsonrpc": "2.0", "id": None, "error": rpc_error})
         return await route.endpoint(request)
 
     return Route(route.path, handle, methods=["POST"])

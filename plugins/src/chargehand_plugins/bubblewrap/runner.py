@@ -113,9 +113,9 @@ class BubblewrapRunner:
         self._program = program
 
     def find_node(self) -> bool:
-        found = shutil.which("node")
-        self._node = Path(found).resolve() if found else None
-        return found is not None
+        program = shutil.which("node")
+        self._node = Path(program).resolve() if program else None
+        return program is not None
 
     def offer_javascript(self) -> None:
         self.languages = ("python", "javascript")
@@ -224,13 +224,13 @@ class _Run:
         process.stdin.close()
 
     async def _read_output(self, stream: asyncio.StreamReader) -> str:
-        kept = bytearray()
+        output = bytearray()
         while chunk := await stream.read(_CHUNK_BYTES):
             if len(chunk) > self._room:
                 self._stop("output")
-            kept += chunk[: self._room]
+            output += chunk[: self._room]
             self._room -= min(len(chunk), self._room)
-        return kept.decode("utf-8", "replace")
+        return output.decode("utf-8", "replace")
 
     async def _watch(self, pid: int) -> None:
         """Stop the code when its time is up or it creates too many files, which the size limit does not bound."""
@@ -305,13 +305,13 @@ async def _read_bounded(descriptor: int, most: int) -> bytes:
     reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
     file = os.fdopen(descriptor, "rb", buffering=0)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-    kept = bytearray()
+    content = bytearray()
     try:
         while chunk := await reader.read(_CHUNK_BYTES):
-            kept += chunk[: most - len(kept)]
+            content += chunk[: most - len(content)]
     finally:
         transport.close()
-    return bytes(kept)
+    return bytes(content)
 
 
 def _children(pid: int) -> list[int]:

@@ -77,10 +77,10 @@ async def _run_probe(runner: BubblewrapRunner, code: str, language: Language) ->
 
 def _escapes(result: CodeResult) -> list[str]:
     try:
-        found: object = json.loads(result.stdout)
+        names: object = json.loads(result.stdout)
     except ValueError:
-        found = None
-    if result.error or not isinstance(found, list):
+        names = None
+    if result.error or not isinstance(names, list):
         reason = (result.error or "no output").strip().rpartition("\n")[2]
         raise SandboxUnusableError(f"the self-test of the bubblewrap sandbox did not finish: {reason}")
-    return [str(name) for name in found]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return [str(name) for name in names]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

@@ -95,11 +95,11 @@ class S3Bucket:
 
     def fetch(self, key: str, target: BinaryIO) -> bool:
         with self._explained_errors():
-            found = self._unless_missing(self._client.get_object, key)
-            if found is None:
+            response = self._unless_missing(self._client.get_object, key)
+            if response is None:
                 return False
             writer = BoundedWriter(target, self._location)
-            with found["Body"] as body:
+            with response["Body"] as body:
                 while chunk := body.read(_CHUNK):
                     writer.write(chunk)
         return True

@@ -107,7 +107,7 @@ class DrawChart:
         artifacts, left_out = await store_outputs(self._store, [file])
         if left_out:
             return failed(f"The chart could not be kept: {left_out[0]}.")
-        output["kept_for_the_user"] = [made.name for made in artifacts]
+        output["kept_for_the_user"] = [artifact.name for artifact in artifacts]
         if answer["has_unknown_letters"]:
             output["letters"] = "Some letters have no form in the chart's font and are shown as boxes."
         return ToolAnswer(output=output, sources=(source,), artifacts=artifacts)

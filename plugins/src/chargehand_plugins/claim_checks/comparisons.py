@@ -38,9 +38,9 @@ def comparison_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator
     if is_negated(claim) or sides_of("extremes", claim) or TOGETHER.search(claim):
         return
     text, codes = with_periods(claim), spoken_in(claim)
-    found = [next(filter(None, ([*_failures(text, table, each)] for each in codes)), list[bool]()) for table in tables]
-    if found and all(found):
-        yield Objection("The figures run the other way.", is_certain=all(any(each) for each in found))
+    fails = [next(filter(None, ([*_failures(text, table, each)] for each in codes)), list[bool]()) for table in tables]
+    if fails and all(fails):
+        yield Objection("The figures run the other way.", is_certain=all(any(each) for each in fails))
 
 
 def _failures(text: str, table: ResultTable, code: str) -> Iterator[bool]:
@@ -60,20 +60,20 @@ def _failures(text: str, table: ResultTable, code: str) -> Iterator[bool]:
         right = others if others or part.behind is not None else right
         there = frozenset(each for each in table.columns if part.kind != "speed" or table.is_duration(each))
         own = table.named_columns(f"{part.before} {part.inner}") & there
-        theirs = table.named_columns(part.behind or "") & there
-        pairs, is_list = _pairs(own, theirs, table, columns or there if right else _Places())
+        other_columns = table.named_columns(part.behind or "") & there
+        pairs, is_list = _pairs(own, other_columns, table, columns or there if right else _Places())
         rows = left or (frozenset(table.body) - right if is_each else left)
         compared = product(product(rows, right) if right else ((row, row) for row in rows), pairs)
         ends = [((row, one), (other, two)) for (row, other), (one, two) in compared]
         is_more = part.is_more is (part.kind != "speed")
-        found = [
+        failures = [
             (cells[a] > cells[b]) is not is_more or cells[a] == cells[b] for a, b in ends if {a, b} <= cells.keys()
         ]
         is_all = is_each and not (left and (is_list or columns))
-        if not _is_bound(part) and any(found) and (is_list or columns or is_all or all(found)):
-            is_sure = part.kind != "unsure" and bool(own or theirs or part.behind or not columns)
-            yield is_sure and (is_all or (all(found) and bool(is_list or columns)))
-        columns = own or theirs or columns
+        if not _is_bound(part) and any(failures) and (is_list or columns or is_all or all(failures)):
+            is_sure = part.kind != "unsure" and bool(own or other_columns or part.behind or not columns)
+            yield is_sure and (is_all or (all(failures) and bool(is_list or columns)))
+        columns = own or other_columns or columns
 
 
 def _parts(text: str, code: str, names: frozenset[str]) -> Iterator[_Part]:
@@ -84,8 +84,8 @@ def _parts(text: str, code: str, names: frozenset[str]) -> Iterator[_Part]:
         "speed": period_words("speed"),
     }
     for kind, sides in words.items():
-        found = ((match, not side) for side, pattern in enumerate(sides) for match in pattern.finditer(text))
-        marks += [(match.start(), match.end(), is_more, kind) for match, is_more in found if match[0] not in names]
+        matches = ((match, not side) for side, pattern in enumerate(sides) for match in pattern.finditer(text))
+        marks += [(match.start(), match.end(), is_more, kind) for match, is_more in matches if match[0] not in names]
     clause = re.compile(rf"[,;:](?!\d)|{phrases['but'].pattern}|{phrases['also'].pattern}", re.IGNORECASE)
     marks.sort()
     before = text[: marks[0][0]] if marks else ""

@@ -63,29 +63,29 @@ class Copy:
 def copy_of(claim: str, sentence: str) -> Copy | None:
     """Compare a claim with a sentence word for word; None if its words are too different."""
     codes = spoken_in(claim, sentence)
-    (_, mine), (starts, theirs) = _tokens(claim, codes), _tokens(sentence, codes)
-    if len(mine) < _LEAST_TOKENS or max(len(mine), len(theirs)) > MOST_TOKENS:
+    (_, tokens), (starts, source) = _tokens(claim, codes), _tokens(sentence, codes)
+    if len(tokens) < _LEAST_TOKENS or max(len(tokens), len(source)) > MOST_TOKENS:
         return None
-    matcher = SequenceMatcher(None, [each.place for each in theirs], [each.place for each in mine], autojunk=False)
+    matcher = SequenceMatcher(None, [each.place for each in source], [each.place for each in tokens], autojunk=False)
     blocks = matcher.get_matching_blocks()
     at = {block.b + step: block.a + step for block in blocks for step in range(block.size)}
-    if len(at) < _COPIED * len(mine):
+    if len(at) < _COPIED * len(tokens):
         return None
 
     def is_kept(own: int, other: int) -> bool:
-        return not 0 <= own < len(mine) or (
-            at.get(own) == other and (mine[own].kind == "name" or mine[own].says(theirs[other]))
+        return not 0 <= own < len(tokens) or (
+            at.get(own) == other and (tokens[own].kind == "name" or tokens[own].says(source[other]))
         )
 
     replaced = (
-        Replacement(mine[own].kind, theirs[other].written, mine[own].written)
+        Replacement(tokens[own].kind, source[other].written, tokens[own].written)
         for own, other in at.items()
-        if not mine[own].says(theirs[other]) and is_kept(own - 1, other - 1) and is_kept(own + 1, other + 1)
+        if not tokens[own].says(source[other]) and is_kept(own - 1, other - 1) and is_kept(own + 1, other + 1)
     )
     first, last = starts[min(at.values())], starts[max(at.values())]
     ends = [0, *(mark.end() for mark in CLAUSE_END.finditer(sentence)), len(sentence)]
     clause = sentence[max(end for end in ends if end <= first) : min(end for end in ends if end > last)].rstrip(".")
-    return Copy(len(at) / len(mine), clause, tuple(replaced))
+    return Copy(len(at) / len(tokens), clause, tuple(replaced))
 
 
 @cache
@@ -95,8 +95,8 @@ def _token() -> re.Pattern[str]:
 
 def _tokens(text: str, codes: tuple[str, ...]) -> tuple[list[int], list[_Token]]:
     """List the words of a text except negations, and their positions."""
-    found = [match for match in _token().finditer(text) if not is_negated(match[0])]
-    return [match.start() for match in found], [_read(match[0], codes, is_first=not match.start()) for match in found]
+    words = [match for match in _token().finditer(text) if not is_negated(match[0])]
+    return [match.start() for match in words], [_read(match[0], codes, is_first=not match.start()) for match in words]
 
 
 @lru_cache(maxsize=8192)

@@ -58,21 +58,21 @@ def disagreements(outcomes: Iterable[InputOutcome]) -> list[ContradictionDraft]:
     """List the differences between subtasks on the same thing, each position with its subtask's id."""
     usable = [entry for entry in outcomes if entry.outcome.kind in USABLE]
     most = _MOST_STATEMENTS // max(len(usable), 1)
-    found = _differences(tuple((entry.id, text) for entry in usable for text in _texts(entry)[:most]))
-    return [ContradictionDraft(about=about, positions=list(each), resolution="") for about, each in found.items()]
+    differences = _differences(tuple((entry.id, text) for entry in usable for text in _texts(entry)[:most]))
+    return [ContradictionDraft(about=about, positions=list(each), resolution="") for about, each in differences.items()]
 
 
 @lru_cache(maxsize=16)
 def _differences(texts: tuple[tuple[str, str], ...]) -> Mapping[str, Collection[str]]:
     """Return the positions on each subject, cached because a workflow asks repeatedly about the same texts."""
     statements = [(name, _statement(text)) for name, text in texts]
-    found: dict[str, dict[str, None]] = {}
+    by_subject: dict[str, dict[str, None]] = {}
     for number, (one_id, one) in enumerate(statements, 1):
         differing = (each for each in statements[number:] if each[0] != one_id and _differ(one, each[1]))
         for other_id, other in islice(differing, _MOST_DIFFERING):
-            positions = found.setdefault(_subject(one.text, other.text), {})
+            positions = by_subject.setdefault(_subject(one.text, other.text), {})
             positions |= dict.fromkeys((f"{one_id}: {one.text}", f"{other_id}: {other.text}"))
-    return dict(islice(found.items(), _MOST_DISAGREEMENTS))
+    return dict(islice(by_subject.items(), _MOST_DISAGREEMENTS))
 
 
 def _differ(one: _Statement, other: _Statement) -> bool:
@@ -83,8 +83,8 @@ def _differ(one: _Statement, other: _Statement) -> bool:
     if one.is_negated != other.is_negated or one.is_rule != other.is_rule:
         return False
     names, others = one.names - other.words, other.names - one.words
-    mine, theirs = one.words - names, other.words - others
-    if len(mine & theirs) < _LEAST_SHARED or shared(mine, theirs) < _SAME_SUBJECT:
+    rest, other_rest = one.words - names, other.words - others
+    if len(rest & other_rest) < _LEAST_SHARED or shared(rest, other_rest) < _SAME_SUBJECT:
         return False
     has_other_name = bool(names and others)
     has_other_date = any(a and b and not a & b for a, b in zip(one.dates, other.dates, strict=True))
@@ -92,7 +92,7 @@ def _differ(one: _Statement, other: _Statement) -> bool:
         return False
     if has_other_name + has_other_date + _has_other_amount(one.amounts, other.amounts) != 1:
         return False
-    return not has_other_name or (mine == theirs and _is_about_names(one, names) and _is_about_names(other, others))
+    return not has_other_name or (rest == other_rest and _is_about_names(one, names) and _is_about_names(other, others))
 
 
 def _is_about_names(statement: _Statement, names: frozenset[str]) -> bool:
@@ -127,10 +127,10 @@ def _statement(text: str) -> _Statement:
     plain, months = without_month_names(undated), {str(number) for number in months_of(text)}
     common = frozenset(word for code in codes for word in languages()[code].common)
     tokens = TOKEN.findall(plain)
-    said = " ".join(token for token in tokens if token.casefold() not in common)
+    content_text = " ".join(token for token in tokens if token.casefold() not in common)
     years, labels, amounts = _figures(in_figures(undated), tokens, common)
     counted = {_stem(each.written) for each in amounts if each.is_word}
-    words = frozenset(word for word in content(said) if not word[0].isdigit()) - counted
+    words = frozenset(word for word in content(content_text) if not word[0].isdigit()) - counted
     codes_and_names = (token for token in tokens if token[0].isupper() or not (token.isalpha() or token.isdigit()))
     names = {*map(_stem, codes_and_names)} & words
     return _Statement(

@@ -87,18 +87,18 @@ def objections_of(
     known = "\n".join((*said, *cells, *titles))
     named = "\n".join((*said, *titles, *(table.names for table in tables)))
     alike = [] if tables else _alike(claim, sentences)
-    found = [*_figures(claim, named, tables, _scale_of(titles), alike), *_names(claim, known)]
+    objections = [*_figures(claim, named, tables, _scale_of(titles), alike), *_names(claim, known)]
     months = months_of(claim)
     if months and months - months_of(known, spoken_in(claim)):
         others = {number for each in alike for number in months_of(each, spoken_in(claim))}
         is_certain = len(months) == len(others) == 1  # with several months, it may be one in between
-        found.append(Objection("It names a month that its source does not name.", is_certain=is_certain))
+        objections.append(Objection("It names a month that its source does not name.", is_certain=is_certain))
     if sentences and not tables:
-        found += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
-        found += step_objections(claim, sentences)
+        objections += [*sense_objections(claim, sentences, titles), *role_objections(claim, sentences)]
+        objections += step_objections(claim, sentences)
     elif tables and not sentences:
-        found += [*table_objections(claim, tables), *comparison_objections(claim, tables)]
-    return tuple(dict.fromkeys(found))
+        objections += [*table_objections(claim, tables), *comparison_objections(claim, tables)]
+    return tuple(dict.fromkeys(objections))
 
 
 def unknown_figures(values: Mapping[str, str], words: str, results: Sequence[str]) -> dict[str, str]:

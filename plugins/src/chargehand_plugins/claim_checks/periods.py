@@ -61,8 +61,8 @@ def _patterns() -> tuple[dict[str, re.Pattern[str]], list[re.Pattern[str]], re.P
         for n, (ordinal, roman) in enumerate(zip(ordinals[:most], _ROMAN[:most], strict=True), start=1):
             nth = rf"(?:{ordinal}|{n}(?:st|nd|rd|th|er|ère|e|[.º°ª])?|{roman})[ \u00a0.-]*(?:{named})"
             words[f"{kind}{n}"] = rf"{nth}|(?:{named})[ \u00a0.-]*(?:{n}|{roman})|(?:{letter}){n}|{n}(?:{letter})"
-    found = {name: rf"(?<![^\W_])(?:{said})(?![^\W_])|{data['anywhere'][name]}" for name, said in words.items()}
+    expressions = {name: rf"(?<![^\W_])(?:{regex})(?![^\W_])|{data['anywhere'][name]}" for name, regex in words.items()}
     ends = rf"(?=\s*(?:[.,;:)]|$|(?:{data['joins']})(?!\w)))"
     bare = [re.compile(rf"(?<!\w)(?:{ordinal}){ends}", re.IGNORECASE) for ordinal in ordinals]
-    every = re.compile("|".join(found.values()), re.IGNORECASE)
-    return {name: re.compile(said, re.IGNORECASE) for name, said in found.items()}, bare, every
+    every = re.compile("|".join(expressions.values()), re.IGNORECASE)
+    return {name: re.compile(regex, re.IGNORECASE) for name, regex in expressions.items()}, bare, every

@@ -100,12 +100,12 @@ class Quantity:
     def has_value_of(self, other: "Quantity") -> bool:
         """Whether the other has its value, or the value that it rounds."""
         is_same = self.unit != other.unit or self.size == other.size
-        mine, theirs = (self.values, other.values) if is_same else (self.measures, other.measures)
+        own, theirs = (self.values, other.values) if is_same else (self.measures, other.measures)
         is_share = bool(self.is_word and other.written and self.unit == other.unit == "percent")
         least = 1 if is_share or (self.is_word and self.scale != 1) else _ROUNDED_DIGITS
-        if not mine.isdisjoint(theirs) or any(not mine.isdisjoint(roundings(each, least)) for each in theirs):
+        if not own.isdisjoint(theirs) or any(not own.isdisjoint(roundings(each, least)) for each in theirs):
             return True
-        ones, others = ([each for each in part if isinstance(each, Decimal)] for part in (mine, theirs))
+        ones, others = ([each for each in part if isinstance(each, Decimal)] for part in (own, theirs))
         return is_share and any(abs(one - each) * _NEAR <= each for one in ones for each in others)
 
 
@@ -121,10 +121,10 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         for value in meanings_of(match[0].casefold(), "numbers", code)
     ]
     whole = (_word_quantity(text, match, value, code) for match, value, code in words)
-    found = (*_distributed([*figures], text), *whole)
+    all_quantities = (*_distributed([*figures], text), *whole)
     return tuple(
         replace(each, unit="", digits=each.digits | _times(each.digits, _CENT)) if each.unit == "cent" else each
-        for each in found
+        for each in all_quantities
     )
 
 

@@ -71,19 +71,21 @@ def is_in_order(claim: str, sentence: str) -> bool:
 def _is_crossed(claim: str, sentence: str, code: str) -> bool:
     """Whether a claim swaps the two sides of `after`, `because` or `but not` relative to a sentence."""
     for phrases in _RELATIONS:
-        mine, theirs = _related(claim, phrases, code), _related(sentence, phrases, code)
-        first, last = theirs[0] - theirs[1], theirs[1] - theirs[0]
+        claim_events, sentence_events = _related(claim, phrases, code), _related(sentence, phrases, code)
+        first, last = sentence_events[0] - sentence_events[1], sentence_events[1] - sentence_events[0]
         # A word of both sides may be the place: `The scanner is installed in the mill before the roof is replaced`.
-        least = 1 if len(phrases) == 1 else max(len(mine[0] & first), 1)  # for `but not`, the subject comes first
-        if len(mine[0] & last) >= least and len(mine[1] & first) > len(mine[1] & last):
+        least = (
+            1 if len(phrases) == 1 else max(len(claim_events[0] & first), 1)
+        )  # for `but not`, the subject comes first
+        if len(claim_events[0] & last) >= least and len(claim_events[1] & first) > len(claim_events[1] & last):
             return True
     return False
 
 
 def _related(text: str, phrases: tuple[str, ...], code: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the words of the earlier and of the later event; none if the text does not state an order."""
-    found = ((number, languages()[code].phrases[phrase].search(text)) for number, phrase in enumerate(phrases))
-    for number, match in found:
+    matches = ((number, languages()[code].phrases[phrase].search(text)) for number, phrase in enumerate(phrases))
+    for number, match in matches:
         if match:
             before, behind = text[: match.start()], text[match.end() :]
             if len(before.split()) < 2:  # `After the fire, it closed`
@@ -125,18 +127,18 @@ def _sole(tokens: Sequence[_Token]) -> dict[str, int]:
 def _is_flipped(claim: str, sentence: str, codes: tuple[str, ...]) -> bool:
     """Whether one says `more` and the other `less`, in which case the compared things have to be swapped."""
     sides = ((sides_of(each, claim, codes), sides_of(each, sentence, codes)) for each in SUBJECTS[:3])
-    return any(mine and theirs and not mine & theirs for mine, theirs in sides)
+    return any(claimed and stated and not claimed & stated for claimed, stated in sides)
 
 
 def _swap(claim: str, sentence: str, code: str, *, is_whole: bool) -> tuple[str, str] | None:
     """Find two words that were swapped around unchanged ones, each now after the other's preposition."""
-    mine, theirs = _tokens(claim, code), _tokens(sentence, code)
-    there, here = _sole(theirs), _sole(mine)
+    own_tokens, source_tokens = _tokens(claim, code), _tokens(sentence, code)
+    there, here = _sole(source_tokens), _sole(own_tokens)
     for front, back in combinations([stem for stem in here if stem in there], 2):
         if there[front] > there[back]:
-            parts = (mine, here[front], here[back]), (theirs, there[back], there[front])
+            parts = (own_tokens, here[front], here[back]), (source_tokens, there[back], there[front])
             if _is_swap(*parts, code, is_whole=is_whole):
-                return mine[here[front]].written, mine[here[back]].written
+                return own_tokens[here[front]].written, own_tokens[here[back]].written
     return None
 
 
@@ -145,9 +147,9 @@ def _is_swap(
 ) -> bool:
     phrases, between = languages()[code].phrases, [part[first + 1 : last] for part, first, last in (mine, theirs)]
     is_compared = all(any(phrases["than"].fullmatch(each.written) for each in part) for part in between)
-    kept = _stems(between[0]) & _stems(between[1])
+    common = _stems(between[0]) & _stems(between[1])
     (front, back), (their_front, their_back) = (
-        (_block(part, first, kept, code), _block(part, last, kept, code)) for part, first, last in (mine, theirs)
+        (_block(part, first, common, code), _block(part, last, common, code)) for part, first, last in (mine, theirs)
     )
     named = front.stems | back.stems | their_front.stems | their_back.stems
     own, known = (_stems(part) - named for part in between)
@@ -156,7 +158,7 @@ def _is_swap(
     is_mutual = any(phrases["mutual"].fullmatch(each.written) for part in between for each in part)
     if (is_mutual and not (figures or is_compared)) or figures != their_figures or not (own <= known or known <= own):
         return False
-    if not ((kept and are_nouns) or (is_compared and (kept or is_whole))):
+    if not ((common and are_nouns) or (is_compared and (common or is_whole))):
         return False
     moved = ((front, their_back), (back, their_front))
     if code == "de" and any(one.article in _CASED and one.article == other.article for one, other in moved):

@@ -73,8 +73,8 @@ def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objectio
     is_moved = not is_in_order(claim, nearest)  # if A has more than B, B has less
     is_reversed = bool(is_moved and phrase_in("than", claim) and phrase_in("than", nearest))
     for subject, is_turned, is_certain in (("direction", is_reversed, True), ("amount", is_moved, is_copied)):
-        mine, theirs = sides_of(subject, claim, codes), sides_of(subject, clause) or sides_of(subject, nearest)
-        if mine and theirs and not (mine & theirs or is_turned):
+        claimed, stated = sides_of(subject, claim, codes), sides_of(subject, clause) or sides_of(subject, nearest)
+        if claimed and stated and not (claimed & stated or is_turned):
             yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
 
 
@@ -86,16 +86,16 @@ def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
     clauses = [clause for sentence in sentences for clause in CLAUSE_END.split(sentence)]
     words = languages()[codes[0]]
     for group in (words.sides["verdict"], words.sides["extremes"], *words.alternatives):
-        mine, rest = {number for number, pattern in enumerate(group) if pattern.search(claim)}, claim
-        if len(mine) != 1:
+        claimed, rest = {number for number, pattern in enumerate(group) if pattern.search(claim)}, claim
+        if len(claimed) != 1:
             continue
         for pattern in group:
             rest = pattern.sub(" ", rest)
         own = content(rest)
         best = max((covered(own, content(clause)) for clause in clauses), default=0)
         nearest = [clause for clause in clauses if covered(own, content(clause)) == best >= _SAME]
-        theirs = {side for clause in nearest for side, pattern in enumerate(group) if pattern.search(clause)}
-        if theirs and not theirs & mine and not any(map(is_negated, nearest)):
+        stated = {side for clause in nearest for side, pattern in enumerate(group) if pattern.search(clause)}
+        if stated and not stated & claimed and not any(map(is_negated, nearest)):
             is_moved = phrase_in("than", claim) or not all(is_in_order(claim, clause) for clause in nearest)
             is_certain = not (is_moved or sides_of("order", claim))
             yield Objection("It says the opposite of its source.", is_certain=is_certain)
@@ -119,9 +119,9 @@ def _in_other_clause(claim: str, nearest: str) -> Iterator[Objection]:
 def _replaced(copy: Copy, claim: str, nearest: str, known: str, *, has_own_words: bool) -> Iterator[Objection]:
     """Object to replaced words; a figure may also be a part of its source, or computed from it."""
     pairs = {(each.theirs, each.mine) for each in copy.replacements}
-    theirs, mine = ([nearest.find(getattr(each, of)) for each in copy.replacements] for of in ("theirs", "mine"))
+    old_at, new_at = ([nearest.find(getattr(each, of)) for each in copy.replacements] for of in ("theirs", "mine"))
     # All follow or precede the words that they replace: `in May 64 mm fell, in June 91 mm`.
-    is_apart = len(mine) > 1 and min(mine) >= 0 and (max(theirs) < min(mine) or max(mine) < min(theirs))
+    is_apart = len(new_at) > 1 and min(new_at) >= 0 and (max(old_at) < min(new_at) or max(new_at) < min(old_at))
     there, beside = quantities(known), quantities(nearest)
     is_rest = any(figure.completes(other) for figure in quantities(claim) for other in beside)
     computed = {
@@ -169,10 +169,10 @@ def _measures(claim: str) -> frozenset[str]:
 
 def _names(text: str, known: str) -> frozenset[str]:
     """List the words of names: two capitalised in a row or, except in German, one within a sentence."""
-    found = _NAME.findall(text)
+    names = _NAME.findall(text)
     if language_of(known) != "de":
-        found += [word for word in _INNER_CAPITAL.findall(known) if word in text]
-    return content(" ".join(found))
+        names += [word for word in _INNER_CAPITAL.findall(known) if word in text]
+    return content(" ".join(names))
 
 
 def _written(stems: frozenset[str], claim: str) -> str:
@@ -187,8 +187,8 @@ def _clause_of(own: frozenset[str], sentence: str) -> str:
 def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     codes, own = spoken_in(claim, nearest), content(claim)
     is_repeated = own <= content(nearest)  # otherwise a new word may say so: `likely`, `depends on`
-    duties, theirs = sides_of("modality", claim, codes), sides_of("modality", nearest)
-    if duties and theirs and not duties & theirs:
+    duties, source_duties = sides_of("modality", claim, codes), sides_of("modality", nearest)
+    if duties and source_duties and not duties & source_duties:
         # `may only afterwards` means `must not before`, and `may be 4 to 6` means `must be between 4 and 6`.
         is_narrow = _MAY in duties or phrase_in("denials", nearest)
         is_certain = is_repeated and not _RANGE.search(claim) and (not is_narrow or is_in_order(claim, nearest))

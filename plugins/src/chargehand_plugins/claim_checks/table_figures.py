@@ -106,10 +106,10 @@ def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Obje
 
 def _superlatives(claim: str, table: ResultTable) -> list[str]:
     """Split a claim that has several: `most in spring and fewest in autumn`, each with the row that it names."""
-    found = [part for part in clauses_of(claim) if sides_of("extremes", part)]
+    parts = [part for part in clauses_of(claim) if sides_of("extremes", part)]
     rows = table.key_rows(claim)
     label = " ".join(table.rows[row][column] for row in rows for column in table.keys if len(rows) == 1)
-    return [part if table.named_rows(part) else f"{label} {part}" for part in found] or [claim]
+    return [part if table.named_rows(part) else f"{label} {part}" for part in parts] or [claim]
 
 
 def _extreme_of(claim: str, table: ResultTable) -> bool | None:
@@ -242,9 +242,9 @@ def _mislabelled(claim: str, table: ResultTable) -> str:
         return ""
     [own], words = (table.rows[row] for row in rows), words_in(claim)
     for column in table.labels - table.keys:
-        said = {cell for cell in {cells[column] for cells in table.rows} if table.is_said(cell, column, words, claim)}
-        is_named = any(words_in(cell) <= words_in(" ".join(own)) for cell in said)
-        if said and not is_named and not all(_YEAR.fullmatch(cell) for cell in said):
+        values = {cell for cell in {cells[column] for cells in table.rows} if table.is_said(cell, column, words, claim)}
+        is_named = any(words_in(cell) <= words_in(" ".join(own)) for cell in values)
+        if values and not is_named and not all(_YEAR.fullmatch(cell) for cell in values):
             return own[column]
     return ""
 

@@ -45,8 +45,8 @@ def sides_of(subject: str, text: str, codes: tuple[str, ...] = ()) -> frozenset[
 @lru_cache(maxsize=8192)
 def phrase_in(kind: str, text: str) -> re.Match[str] | None:
     """Find the first phrase of a kind in a text."""
-    found = (languages()[code].phrases[kind].search(text) for code in spoken_in(text))
-    return next(filter(None, found), None)
+    matches = (languages()[code].phrases[kind].search(text) for code in spoken_in(text))
+    return next(filter(None, matches), None)
 
 
 @lru_cache(maxsize=4096)
@@ -97,8 +97,8 @@ def each_time() -> re.Pattern[str]:
 
 def is_each_time(text: str) -> bool:
     """Whether a text is about all times: `every quarter`, `year by year`, or `von Jahr zu Jahr`."""
-    found = (match[0] for match in each_time().finditer(text))
-    return bool(_REPEATED.search(text)) or any(0 in sides_of("extent", words) for words in found)
+    phrases = (match[0] for match in each_time().finditer(text))
+    return bool(_REPEATED.search(text)) or any(0 in sides_of("extent", words) for words in phrases)
 
 
 def without_negations(text: str) -> str:

@@ -33,10 +33,10 @@ def comments_in(text: str) -> list[PastComment]:
 
     An export is one JSON value, or one per fetched page.
     """
-    found: list[PastComment] = []
+    comments: list[PastComment] = []
     waiting = list(_values(text))
     for _ in range(_MOST_VALUES):
-        if not waiting or len(found) >= _MOST_COMMENTS:
+        if not waiting or len(comments) >= _MOST_COMMENTS:
             break
         value = waiting.pop()
         if isinstance(value, list):
@@ -44,9 +44,9 @@ def comments_in(text: str) -> list[PastComment]:
         elif isinstance(value, dict):
             fields = cast("dict[str, object]", value)
             if comment := _comment(fields):
-                found.append(comment)
+                comments.append(comment)
             waiting += [each for each in fields.values() if isinstance(each, dict | list)]
-    return sorted(found, key=lambda one: one.date, reverse=True)
+    return sorted(comments, key=lambda one: one.date, reverse=True)
 
 
 def _values(text: str) -> Iterator[object]:
@@ -77,9 +77,9 @@ def _comment(value: object) -> PastComment | None:
 
 def _first(value: object, places: tuple[tuple[str, ...], ...]) -> object:
     for place in places:
-        found = value
+        node = value
         for name in place:
-            found = cast("dict[str, object]", found).get(name) if isinstance(found, dict) else None
-        if found is not None:
-            return found
+            node = cast("dict[str, object]", node).get(name) if isinstance(node, dict) else None
+        if node is not None:
+            return node
     return None

@@ -41,7 +41,7 @@ def lines_of(text: str) -> list[str]:
 
 def parse_diff(*texts: str) -> tuple[ChangedFile, ...]:
     """Parse concatenated unified diffs, with or without git's headers; anything else has no files."""
-    found: dict[str, list[Line]] = {}
+    lines_by_path: dict[str, list[Line]] = {}
     for text in texts:
         path = ""
         lines = iter(text.split("\n", _MOST_LINES)[:_MOST_LINES])
@@ -50,10 +50,10 @@ def parse_diff(*texts: str) -> tuple[ChangedFile, ...]:
                 path = _path(line[4:])
             elif path and (hunk := _HUNK.match(line)):
                 old, first, new = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
-                found.setdefault(path, []).extend(_hunk(lines, first, old, new))
+                lines_by_path.setdefault(path, []).extend(_hunk(lines, first, old, new))
             elif line.startswith("--- "):
                 path = ""
-    return tuple(ChangedFile(name, tuple(of_file)) for name, of_file in found.items())
+    return tuple(ChangedFile(name, tuple(of_file)) for name, of_file in lines_by_path.items())
 
 
 def _hunk(lines: Iterator[str], number: int, old: int, new: int) -> Iterator[Line]:

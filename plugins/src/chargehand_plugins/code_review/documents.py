@@ -29,12 +29,12 @@ def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], second_look: Secon
         parts.append("The second look did not take place, so that no finding is reported; see the gaps.")
     elif not sifted.reported:
         parts.append("Nothing found.")
-    for number, found in enumerate(sifted.reported, start=1):
-        issue = found.issue
+    for number, problem in enumerate(sifted.reported, start=1):
+        issue = problem.issue
         title = f"{number}. {issue.severity}: `{issue.file}:{issue.line}`"
-        by = f"{', '.join(found.reviewers)}, confidence {issue.confidence}"
+        by = f"{', '.join(problem.reviewers)}, confidence {issue.confidence}"
         parts.append(f"### {title}\n\n{issue.message} ({by})")
-        parts += [f"{one.agent}, line {one.issue.line}: {one.issue.message}" for one in found.more]
+        parts += [f"{one.agent}, line {one.issue.line}: {one.issue.message}" for one in problem.more]
         if issue.suggestion:
             parts.append(f"Suggestion: {issue.suggestion}")
     if count := sum(len(one.findings) for one in sifted.reported):

@@ -74,7 +74,7 @@ def sift(request: CodeReviewRequest, files: Sequence[ChangedFile], dismissed: Co
     for look, names in meant:
         sure |= {name: min(look.confidence, sure.get(name, look.confidence)) for name in names}
     dropped: dict[str, Counter[str]] = {}
-    kept: list[FoundIssue] = []
+    accepted: list[FoundIssue] = []
     for one in request.found:
         issue = one.issue
         if one.id not in sure:
@@ -85,10 +85,10 @@ def sift(request: CodeReviewRequest, files: Sequence[ChangedFile], dismissed: Co
             reason = f"less sure than {threshold}"
         else:
             surely = issue.model_copy(update={"confidence": min(issue.confidence, sure[one.id])})
-            kept.append(one.model_copy(update={"issue": surely}))
+            accepted.append(one.model_copy(update={"issue": surely}))
             continue
         dropped.setdefault(reason, Counter())[one.agent] += 1
-    problems = [_reported(group, added) for group in _merged(kept)]
+    problems = [_reported(group, added) for group in _merged(accepted)]
     problems.sort(key=lambda one: (get_args(Severity).index(one.issue.severity), one.issue.file, one.issue.line))
     return Sifted(
         tuple(one for one in problems if one.fingerprint not in dismissed),
@@ -123,8 +123,8 @@ def _named(text: str, found: Sequence[FoundIssue]) -> list[str]:
     ids = {one.id.casefold(): one.id for one in found}
     for file in sorted({one.issue.file for one in found}, key=len, reverse=True):
         text = text.replace(file, " ") if file else text
-    said = dropwhile(_BEFORE_IDS.fullmatch, _ID.findall(text))
-    return [ids[name] for name in takewhile({*ids, "and"}.__contains__, map(str.casefold, said)) if name in ids]
+    tokens = dropwhile(_BEFORE_IDS.fullmatch, _ID.findall(text))
+    return [ids[name] for name in takewhile({*ids, "and"}.__contains__, map(str.casefold, tokens)) if name in ids]
 
 
 def _merged(found: Sequence[FoundIssue]) -> list[list[FoundIssue]]:

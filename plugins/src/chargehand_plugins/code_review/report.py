@@ -26,7 +26,7 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Pl
     if rules is None:
         return None
     looked = [entry.outcome for entry in outcomes if entry.agent == rules.checker and entry.outcome.kind in USABLE]
-    found = [
+    found_issues = [
         FoundIssue(id=name, agent=entry.agent, issue=issue)
         for entry in outcomes
         if entry.agent != rules.checker
@@ -39,7 +39,7 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Pl
         CodeReviewActivities.write_review,
         CodeReviewRequest(
             documents=session.request.documents,
-            found=tuple(found),
+            found=tuple(found_issues),
             confirmed=tuple(issue for outcome in looked for issue in outcome.issues),
             second_look="whole" if is_whole else "part" if looked else "none",
             threshold=rules.threshold,

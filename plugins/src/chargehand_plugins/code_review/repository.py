@@ -59,16 +59,16 @@ class Repository:
         base = self._base()
         diffs: list[str] = []
         files, size = 0, 0
-        for found in tree_changes(self._store, base.tree if base else None, self._head.tree):
+        for change in tree_changes(self._store, base.tree if base else None, self._head.tree):
             if files >= _MOST_FILES or size >= MOST_BYTES:
                 break
-            if found.new is None or not found.new.path or not stat.S_ISREG(found.new.mode or 0):
+            if change.new is None or not change.new.path or not stat.S_ISREG(change.new.mode or 0):
                 continue
-            path = found.new.path.decode(errors="replace")
+            path = change.new.path.decode(errors="replace")
             if not path.isprintable():
                 continue  # a line break in a name would forge lines of the diff
-            before = self._text(found.old.sha) if found.old and found.old.sha else ""
-            after = self._text(found.new.sha) if found.new.sha else ""
+            before = self._text(change.old.sha) if change.old and change.old.sha else ""
+            after = self._text(change.new.sha) if change.new.sha else ""
             if before is not None and after is not None:
                 names = f"a/{path}", f"b/{path}"
                 diff = "\n".join(difflib.unified_diff(lines_of(before), lines_of(after), *names, n=8, lineterm=""))
@@ -86,16 +86,16 @@ class Repository:
 
     def history(self, path: str, most: int) -> list[PastCommit]:
         """List the newest commits that changed a file, along first parents."""
-        found: list[PastCommit] = []
+        commits: list[PastCommit] = []
         for commit, parent in self._first_parents():
-            if len(found) >= most:
+            if len(commits) >= most:
                 break
             if self._entry(commit, path) != (self._entry(parent, path) if parent else None):
                 subject = commit.message.decode(errors="replace").strip().partition("\n")[0][:200]
                 author = commit.author.decode(errors="replace").partition("<")[0].strip()[:100]
                 seconds = min(max(commit.commit_time, 0), _LAST_SECOND)
-                found.append(PastCommit(commit.id.decode()[:12], author, subject, seconds, self._note(commit)))
-        return found
+                commits.append(PastCommit(commit.id.decode()[:12], author, subject, seconds, self._note(commit)))
+        return commits
 
     def _note(self, commit: Commit) -> str:
         try:
@@ -133,10 +133,10 @@ class Repository:
         return self._commit(commit.parents[0]) if commit.parents and commit.parents[0] in self._store else None
 
     def _commit(self, sha: ObjectID) -> Commit:
-        found = self._store[sha]
-        if not isinstance(found, Commit):
+        commit = self._store[sha]
+        if not isinstance(commit, Commit):
             raise RepositoryError("an id of a commit names something else")
-        return found
+        return commit
 
     def _entry(self, commit: Commit, path: str) -> bytes | None:
         try:
@@ -146,10 +146,10 @@ class Repository:
 
     def _text(self, sha: ObjectID) -> str | None:
         """Return the text of a blob; None if it is large or not text."""
-        found = self._store[sha]
-        if not isinstance(found, Blob) or found.raw_length() > _LARGEST_BLOB or b"\0" in found.data:
+        blob = self._store[sha]
+        if not isinstance(blob, Blob) or blob.raw_length() > _LARGEST_BLOB or b"\0" in blob.data:
             return None
-        return found.data.decode(errors="replace")
+        return blob.data.decode(errors="replace")
 
 
 def _require_self_contained(git: Path) -> None:

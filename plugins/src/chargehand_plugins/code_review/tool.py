@@ -157,9 +157,9 @@ class ReviewComments(_ReviewTool):
         ]
         if not lines:
             return ToolAnswer(output={"note": "Earlier reviews made no comment on this file."})
-        taken = _fitting(lines)
-        output: dict[str, JsonValue] = {"note": f"and {len(lines) - taken} older ones"} if taken < len(lines) else {}
-        source = Source(ref=f"{place.path}#comments", title=f"Comments on {place.path}", quote="\n".join(lines[:taken]))
+        end = _fitting(lines)
+        output: dict[str, JsonValue] = {"note": f"and {len(lines) - end} older ones"} if end < len(lines) else {}
+        source = Source(ref=f"{place.path}#comments", title=f"Comments on {place.path}", quote="\n".join(lines[:end]))
         return ToolAnswer(output=output, sources=(source,))
 
 
@@ -185,19 +185,19 @@ def _show_code(place: _Place, text: str) -> ToolAnswer:
 
 
 def _numbered(path: str, lines: list[tuple[int, str]]) -> ToolAnswer:
-    taken = _fitting([text for _, text in lines])
-    if not taken:
+    count = _fitting([text for _, text in lines])
+    if not count:
         return failed("There are no such lines.")
-    output: dict[str, JsonValue] = {"next": lines[taken][0]} if taken < len(lines) else {}
-    ref = f"{path}#L{lines[0][0]}-L{lines[taken - 1][0]}"
-    quote = "\n".join(text for _, text in lines[:taken])
+    output: dict[str, JsonValue] = {"next": lines[count][0]} if count < len(lines) else {}
+    ref = f"{path}#L{lines[0][0]}-L{lines[count - 1][0]}"
+    quote = "\n".join(text for _, text in lines[:count])
     return ToolAnswer(output=output, sources=(Source(ref=ref, title=path, quote=quote),))
 
 
 def _fitting(lines: list[str]) -> int:
     """Count the lines that fit into one reading."""
-    taken = size = 0
-    while taken < len(lines) and size + len(lines[taken]) < READING_CHARACTERS:
-        size += len(lines[taken]) + 1
-        taken += 1
-    return taken
+    count = size = 0
+    while count < len(lines) and size + len(lines[count]) < READING_CHARACTERS:
+        size += len(lines[count]) + 1
+        count += 1
+    return count

@@ -184,15 +184,15 @@ def _parse(body: bytes) -> Sequence[Payload]:
 
 async def _decode(converter: DataConverter, payloads: Sequence[Payload], *, keep_references: bool) -> list[Payload]:
     """Decrypt encrypted payloads and fetch stored ones; return others unchanged."""
-    found = list(payloads)
+    encoded = list(payloads)
     if not keep_references and converter.external_storage:
-        found = [await _fetch(converter, payload) for payload in found]
+        encoded = [await _fetch(converter, payload) for payload in encoded]
     if not converter.payload_codec:
-        return found
-    opened = await converter.payload_codec.decode(found)
+        return encoded
+    opened = await converter.payload_codec.decode(encoded)
     return [
         before if after.metadata.get("encoding") == UNREADABLE else after
-        for before, after in zip(found, opened, strict=True)
+        for before, after in zip(encoded, opened, strict=True)
     ]
 
 

@@ -76,7 +76,7 @@ def messages_of(session: Projection) -> tuple[Message, ...]:
 
 def _everything(path: str, projection: Projection) -> list[tuple[str, Projection]]:
     below = [(child.subtask, child.projection) for child in projection.children if child.projection]
-    return [(path, projection), *(found for each in below for found in _everything(*each))]
+    return [(path, projection), *(entry for each in below for entry in _everything(*each))]
 
 
 def _subtask(record: SubtaskRecord, above: Projection | None, calls: Sequence[PendingCall]) -> AgentView:

@@ -162,8 +162,8 @@ def _session_id(call: Call) -> str | None:
 async def list_sessions(call: Call) -> Response:
     """List sessions, the newest first."""
     query = call.query(SessionQuery)
-    found = call.backend.list(**query.model_dump())
-    return answer(SessionList(sessions=[each async for each in found]))
+    summaries = call.backend.list(**query.model_dump())
+    return answer(SessionList(sessions=[each async for each in summaries]))
 
 
 @_offer("GET", "/spend", returns=SpendList)
@@ -177,8 +177,8 @@ async def get_spend(call: Call) -> Response:
 async def get_result(call: Call) -> Response:
     """Read the report."""
     wait = call.query(ResultQuery).wait
-    session, found = await call.backend.find(call.session_id)
-    if is_open(found) and not wait:
+    session, description = await call.backend.find(call.session_id)
+    if is_open(description) and not wait:
         return await _not_yet(call)
     try:
         async with asyncio.timeout(wait or None):
@@ -238,16 +238,16 @@ async def get_artifact(call: Call) -> Response:
     """Download a file."""  # which browsers never render as a page
     artifacts = (await finished(call)).artifacts
     numbered = {f"{number}": each for number, each in enumerate(artifacts, start=1)}
-    found = numbered.get(call.request.path_params["number"])
-    if found is None:
+    artifact = numbered.get(call.request.path_params["number"])
+    if artifact is None:
         raise Problem(HTTPStatus.NOT_FOUND, f"There is no such file; there are {len(artifacts)}, numbered from 1.")
     root = call.backend.require_artifacts()
-    content = await asyncio.to_thread(read_artifact, found.uri, root, call.backend.encryption)
+    content = await asyncio.to_thread(read_artifact, artifact.uri, root, call.backend.encryption)
     return Response(
         content,
         media_type=_BYTES,
         headers={
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(safe_name(found.name), safe='')}",
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(safe_name(artifact.name), safe='')}",
             "Content-Security-Policy": "sandbox; default-src 'none'",
         },
     )
@@ -255,8 +255,8 @@ async def get_artifact(call: Call) -> Response:
 
 async def finished(call: Call) -> Report:
     """Return the report of a session that has ended."""
-    session, found = await call.backend.find(call.session_id)
-    if is_open(found):
+    session, description = await call.backend.find(call.session_id)
+    if is_open(description):
         raise Problem(HTTPStatus.CONFLICT, "The session has no report yet.", "running")
     return await session.result()
 
@@ -284,10 +284,10 @@ def _offer_message(message: Row, find: Callable[[Backend, str], Awaitable[Any]],
     async def handle(call: Call) -> Response:
         session = await find(call.backend, call.session_id)
         content = await call.body(message.takes, "message") if message.takes else None
-        found = await session.send(message, content)
-        if found is None:
+        reply = await session.send(message, content)
+        if reply is None:
             raise Problem(HTTPStatus.NOT_FOUND, f"There is no {message.name} yet.")
-        return answer(found)
+        return answer(reply)
 
     handle.__name__, handle.__doc__ = f"{prefix}{message.name}", message.summary
     method, path = "GET" if message.kind == "query" else "POST", f"/{place}/{{session}}/{message.name}"

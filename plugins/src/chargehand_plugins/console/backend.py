@@ -114,8 +114,8 @@ class Backend:
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """Find a conversation, as `find` does."""
-        _, found = await self.find(conversation_id)
-        if found.type.name != WorkflowType.CONVERSATION:
+        _, description = await self.find(conversation_id)
+        if description.type.name != WorkflowType.CONVERSATION:
             raise SessionNotFound(conversation_id, is_session=True)
         return self.connect().conversation(conversation_id)
 
@@ -127,11 +127,11 @@ class Backend:
         """
         chargehand = self.connect()
         with translated(session_id):
-            found = await describe_session(chargehand.client, session_id)
+            description = await describe_session(chargehand.client, session_id)
         session = chargehand.session(session_id)
         if self.tenant is not None and (await session.request()).tenant != self.tenant:
             raise SessionNotFound(session_id)
-        return session, found
+        return session, description
 
     def require_artifacts(self) -> str:
         """Return the location of files. Raises `UploadRefused` if it is unknown."""
@@ -144,8 +144,8 @@ def crew_choices(folders: Iterable[Path]) -> tuple[CrewChoice, ...]:
     """List the shipped crews and those of folders, which replace others of the same name."""
     worker = find_spec("worker")
     shipped = [Path(worker.origin).parents[1] / "crews"] if worker and worker.origin else []
-    found = {crew.name: crew for folder in (*shipped, *folders) for crew in _read(folder)}
-    return tuple(sorted(found.values(), key=lambda crew: (crew.name != "research", crew.name)))
+    choices = {crew.name: crew for folder in (*shipped, *folders) for crew in _read(folder)}
+    return tuple(sorted(choices.values(), key=lambda crew: (crew.name != "research", crew.name)))
 
 
 def _read(folder: Path) -> Iterator[CrewChoice]:

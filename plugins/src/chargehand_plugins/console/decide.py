@@ -42,11 +42,11 @@ def _state(request: Request, link: DecisionLink, status: Status, problem: Proble
     """Show the forms of an open wait, or how it was decided."""
     if wait := _wait(status, link):
         return _page(request, status, wait, problem)
-    made = [each for each in status.decisions if each.wait == link.wait and each.at >= link.since]
-    if not made or made[-1].decision == "none":
+    records = [each for each in status.decisions if each.wait == link.wait and each.at >= link.since]
+    if not records or records[-1].decision == "none":
         return _page(request, status, None, note=words("decide", "over"))
-    by = f" ({made[-1].by})" if made[-1].by else ""
-    return _page(request, status, None, note=words("decide", "was", decision=made[-1].decision, by=by))
+    by = f" ({records[-1].by})" if records[-1].by else ""
+    return _page(request, status, None, note=words("decide", "was", decision=records[-1].decision, by=by))
 
 
 async def _act(request: Request) -> Response:
@@ -117,8 +117,8 @@ def _refused() -> Problem:
 async def _status(request: Request, link: DecisionLink) -> Status:
     """Read the status; an ended session has no waits, and its report lists the decisions."""
     backend: Backend = request.app.state.backend
-    session, found = await backend.find(link.session)
-    if is_open(found):
+    session, description = await backend.find(link.session)
+    if is_open(description):
         return await session.status()
     ended = Status(session=link.session, goal="", state="finished")
     with suppress(ChargehandError):  # it has no report

@@ -179,8 +179,8 @@ def _in_order(form: FormData) -> Iterator[Mapping[str, str]]:
         if name.startswith(_ROW) and isinstance(value, str):
             number, _, field = name.removeprefix(_ROW).partition(".")
             rows.setdefault(number, {})[field] = value.replace("\r\n", "\n").strip()
-    kept = [row for row in rows.values() if "drop" not in row and (row.get("id") or row.get("instruction"))]
-    yield from sorted(kept, key=lambda row: _place(row.get("place", "")))
+    remaining = [row for row in rows.values() if "drop" not in row and (row.get("id") or row.get("instruction"))]
+    yield from sorted(remaining, key=lambda row: _place(row.get("place", "")))
 
 
 def _place(text: str) -> float:

@@ -72,10 +72,10 @@ def _csrf(request: Request) -> str:
 
 def _page(request: Request, template: str, problem: Problem | str | None = None, **values: Any) -> HTMLResponse:
     """Render a page; a `Problem` also sets the status."""
-    status, said = (problem.status, problem.detail) if isinstance(problem, Problem) else (HTTPStatus.OK, problem or "")
+    status, text = (problem.status, problem.detail) if isinstance(problem, Problem) else (HTTPStatus.OK, problem or "")
     uploads = {"most_files": MOST_FILES, "most_file": MOST_FILE_BYTES}
     uploads["most_bytes"] = request.app.state.settings.most_body_bytes
-    values = {"csrf": _csrf(request), "here": "", "problem": said, "uploads": uploads} | values
+    values = {"csrf": _csrf(request), "here": "", "problem": text, "uploads": uploads} | values
     values["crews"] = _backend(request).crews
     return HTMLResponse(render(template, **values), status)
 
@@ -173,8 +173,8 @@ async def _ask(request: Request, follows: str, problem: Problem | None = None) -
 async def start(request: Request, form: FormData) -> Response:
     typed = _typed(form)
     try:
-        asked, session_id = await _read_request(SessionRequest, _fields(typed), form, request)
-        await (await _backend(request).connect().start(asked, session_id=session_id)).opened()
+        session_request, session_id = await _read_request(SessionRequest, _fields(typed), form, request)
+        await (await _backend(request).connect().start(session_request, session_id=session_id)).opened()
     except (ChargehandError, Problem) as error:
         return await _ask(request, typed.get("follows", ""), problem_of(error))
     return RedirectResponse(f"{Page(session_id, '').base}?done=start", _SEE_OTHER)
@@ -203,9 +203,9 @@ async def _read_request(
     """Store the documents, and derive an id from the form, so that an unchanged form starts once."""
     validate(contract, fields, "request")  # before anything is stored
     documents = await store_uploads(files_of(form, "documents"), _backend(request))
-    asked = _backend(request).owned(validate(contract, {**fields, "documents": documents}, "request"))
-    named = f"{text_of(form, 'key')} {asked.model_dump_json()}"
-    return asked, f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+    submission = _backend(request).owned(validate(contract, {**fields, "documents": documents}, "request"))
+    named = f"{text_of(form, 'key')} {submission.model_dump_json()}"
+    return submission, f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 
 
 async def talk(request: Request, problem: Problem | None = None) -> Response:
@@ -218,8 +218,8 @@ async def talk(request: Request, problem: Problem | None = None) -> Response:
 async def converse(request: Request, form: FormData) -> Response:
     """Open a conversation."""
     try:
-        asked, id_ = await _read_request(ConversationRequest, _typed(form), form, request)
-        await (await _backend(request).connect().converse(asked, conversation_id=id_)).opened()
+        conversation_request, id_ = await _read_request(ConversationRequest, _typed(form), form, request)
+        await (await _backend(request).connect().converse(conversation_request, conversation_id=id_)).opened()
     except (ChargehandError, Problem) as error:
         return await talk(request, problem_of(error))
     return RedirectResponse(f"{_place(id_)}?done=open", _SEE_OTHER)
@@ -227,12 +227,12 @@ async def converse(request: Request, form: FormData) -> Response:
 
 async def conversation(request: Request, problem: Problem | None = None) -> Response:
     """Show a conversation with its forms."""
-    found = await _backend(request).conversation(session_id_of(request))
-    transcript, status = await asyncio.gather(found.transcript(), found.status())
+    handle = await _backend(request).conversation(session_id_of(request))
+    transcript, status = await asyncio.gather(handle.transcript(), handle.status())
     lines = [(line, safe_html(line.text, ()) if line.kind == "reply" else "") for line in transcript.lines]
-    done, base = request.query_params.get("done", ""), _place(found.id)
-    taken = "/conversations" if done == "open" else f"{base}/{done}" if done in CONVERSATION_MESSAGES else ""
-    values = {"lines": lines, "status": status, "base": base, "session_id": found.id, "done_place": taken}
+    done, base = request.query_params.get("done", ""), _place(handle.id)
+    done_place = "/conversations" if done == "open" else f"{base}/{done}" if done in CONVERSATION_MESSAGES else ""
+    values = {"lines": lines, "status": status, "base": base, "session_id": handle.id, "done_place": done_place}
     return _page(request, "conversation.html", problem, here="talk", ended=status.state in ENDED, **values)
 
 
@@ -242,8 +242,8 @@ async def act_in_conversation(request: Request, form: FormData) -> Response:
     if message is None or message.kind != "update":
         raise Problem(HTTPStatus.NOT_FOUND, words("frame", "no_action"))
     try:
-        found = await _backend(request).conversation(session_id_of(request))
-        sending = asyncio.create_task(found.send(message, _signed(read_content(message, form))))
+        handle = await _backend(request).conversation(session_id_of(request))
+        sending = asyncio.create_task(handle.send(message, _signed(read_content(message, form))))
         await asyncio.wait([sending], timeout=_REPLY_SECONDS)
         # After the timeout the message is accepted, and the worker still answers it.
         await sending if sending.done() else sending.cancel()
@@ -287,21 +287,21 @@ async def act(request: Request, form: FormData) -> Response:
         raise Problem(HTTPStatus.NOT_FOUND, words("frame", "no_action"))
     session_id = session_id_of(request)
     try:
-        found = await _backend(request).session(session_id)
+        handle = await _backend(request).session(session_id)
         if message := UPDATES.get(action):
-            await found.send(message, _signed(read_content(message, form)))
+            await handle.send(message, _signed(read_content(message, form)))
         else:
-            await found.cancel()
+            await handle.cancel()
     except (ChargehandError, Problem) as error:
         return await session(request, problem_of(error))
     return RedirectResponse(f"{Page(session_id, '').base}?done={action}", _SEE_OTHER)
 
 
 async def report(request: Request) -> Response:
-    found, trace, attachments = await _read_report(request)
-    body = await asyncio.to_thread(report_body, found, trace, attachments)
-    base = Page(found.session, "").base
-    response = _page(request, "report.html", body=body, base=base, goal=found.goal, artifacts=found.artifacts)
+    result, trace, attachments = await _read_report(request)
+    body = await asyncio.to_thread(report_body, result, trace, attachments)
+    base = Page(result.session, "").base
+    response = _page(request, "report.html", body=body, base=base, goal=result.goal, artifacts=result.artifacts)
     response.headers["Content-Security-Policy"] = _POLICY_OF_DRAWINGS
     return response
 
@@ -314,16 +314,16 @@ async def report_file(request: Request) -> Response:
 
 async def _read_report(request: Request) -> tuple[Report, Trace | None, Attachments]:
     backend = _backend(request)
-    found = await api.finished(Call(request, backend, request.app.state.settings))
+    result = await api.finished(Call(request, backend, request.app.state.settings))
     session = await backend.session(session_id_of(request))
     trace, documents = None, ()
     with suppress(ChargehandError):
         documents = (await session.request()).documents
         trace = await session.trace()
     if backend.artifacts is None:
-        return found, trace, Attachments()
+        return result, trace, Attachments()
     read = partial(read_artifact, artifact_root=backend.artifacts, encryption=backend.encryption)
-    return found, trace, await asyncio.to_thread(attach, found, documents, read)
+    return result, trace, await asyncio.to_thread(attach, result, documents, read)
 
 
 async def report_css(_: Request) -> Response:
@@ -337,15 +337,15 @@ async def artifact(request: Request) -> Response:
 async def sessions(request: Request) -> Response:
     search = Search(**{name: request.query_params.get(name, "")[:200] for name in Search.__dataclass_fields__})
     try:
-        found, problem = await search_rows(_backend(request), search, PAGE), ""
+        rows, problem = await search_rows(_backend(request), search, PAGE), ""
     except ChargehandError as error:
-        found, problem = [], str(error)
+        rows, problem = [], str(error)
     older = ""
-    if len(found) == PAGE:
-        older = f"/sessions?{urlencode(vars(search) | {'before': found[-1].started_at.isoformat()})}"
+    if len(rows) == PAGE:
+        older = f"/sessions?{urlencode(vars(search) | {'before': rows[-1].started_at.isoformat()})}"
     note = words("sessions", "note", most=f"{MOST_SEARCHED:,}")
     states = {standing(each).words: each for each in STATES}  # some states of Chargehand have Temporal's names
-    values = {"typed": search, "sessions": found, "states": states, "note": note, "older": older}
+    values = {"typed": search, "sessions": rows, "states": states, "note": note, "older": older}
     return _page(request, "sessions.html", problem, here="sessions", **values)
 
 

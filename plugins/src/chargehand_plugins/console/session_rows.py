@@ -63,9 +63,9 @@ async def search_rows(backend: Backend, search: Search, most: int = PAGE) -> lis
     if not words:
         return [each async for each in backend.list(most, **filters)]
     rows: list[SessionSummary] = []
-    found = await backend.known.find(backend.list, words)
-    for first in range(0, len(found), _AT_ONCE):
-        ids = found[first : first + _AT_ONCE]
+    matches = await backend.known.find(backend.list, words)
+    for first in range(0, len(matches), _AT_ONCE):
+        ids = matches[first : first + _AT_ONCE]
         rows += [each async for each in backend.list(most - len(rows), ids=ids, **filters)]
         if len(rows) == most:
             break

@@ -86,12 +86,12 @@ class _Ahead:
                 yield ": still here\n\n"
                 continue
             try:
-                found = self._next.result()
+                event = self._next.result()
             except ChargehandError:
                 return  # the client resumes from its last event and gets the error then
-            if found is None:
+            if event is None:
                 return
-            yield found
+            yield event
             self._next = asyncio.ensure_future(anext(self._source, None))
 
     async def close(self) -> None:

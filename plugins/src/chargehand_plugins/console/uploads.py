@@ -68,8 +68,8 @@ async def store_uploads(files: Sequence[UploadFile], backend: Backend) -> tuple[
     with tempfile.TemporaryDirectory(prefix="chargehand-upload-") as temporary:
         folder = Path(temporary) / "documents"
         folder.mkdir()
-        taken: set[str] = set()
-        paths = [await _write(each, folder / unique_name(safe_name(each.filename or ""), taken)) for each in files]
+        names: set[str] = set()
+        paths = [await _write(each, folder / unique_name(safe_name(each.filename or ""), names)) for each in files]
         sources = paths if len(paths) <= _MOST_SINGLE_FILES else [folder]
         try:
             return await asyncio.to_thread(store_documents, sources, root, encryption=backend.encryption)

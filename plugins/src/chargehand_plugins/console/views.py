@@ -112,13 +112,13 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
     Raises:
         SessionNotFound: there is no such session.
     """
-    session, found = await backend.find(session_id)
-    is_conversation = found.type.name == WorkflowType.CONVERSATION
+    session, description = await backend.find(session_id)
+    is_conversation = description.type.name == WorkflowType.CONVERSATION
     client, web_ui = backend.connect().client, backend.session_url(session_id)
-    if work is None or (work.scope.draft.ended_at is None and not is_open(found)):
+    if work is None or (work.scope.draft.ended_at is None and not is_open(description)):
         with translated(session_id):
             work = await TreeReader(client, session_id).read(Draft.of(session_id), None)
-    if is_open(found):
+    if is_open(description):
         view = await _of_running(backend, session, work, web_ui)
         crew = (await session.request()).crew if view.status.plan else ""
         own = {agent for each in backend.crews if each.name == crew for agent in each.agents}
@@ -136,12 +136,12 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
 
 
 async def _of_running(backend: Backend, session: Session, work: Projection, web_ui: str | None) -> SessionView:
-    asked = backend.connect().client.get_workflow_handle(session.id)
+    handle = backend.connect().client.get_workflow_handle(session.id)
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             # `work` has the children's spend; `Session.status` would have to read their histories for it.
             with translated(session.id):
-                status = await asked.query(Messages.status.name, result_type=Status)
+                status = await handle.query(Messages.status.name, result_type=Status)
     except (NotReachable, ServerRefused, TimeoutError):
         recorded = view_of_status(await _recorded(session, work), web_ui, work)
         return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)

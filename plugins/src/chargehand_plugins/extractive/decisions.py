@@ -43,22 +43,22 @@ def compress(task: CompressTask) -> CompressAnswer:
     """Keep as many whole sentences and lines from the beginning as fit."""
     pieces: list[str] = _PIECE.findall(task.content.strip())
     lengths = accumulate(len(piece.split()) for piece in pieces)
-    kept = [piece for piece, length in zip(pieces, lengths, strict=True) if length < task.most_words]
-    text = "".join(kept)
-    return CompressAnswer(content=text if kept == pieces or not text else f"{text.rstrip()} […]")
+    beginning = [piece for piece, length in zip(pieces, lengths, strict=True) if length < task.most_words]
+    text = "".join(beginning)
+    return CompressAnswer(content=text if beginning == pieces or not text else f"{text.rstrip()} […]")
 
 
 def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     language = language_of(task.goal)
-    answered = [given for given in task.outcomes if _has_answer(given)]
+    answered = [entry for entry in task.outcomes if _has_answer(entry)]
     nothing = sentence("nothing", language)
-    missing = [given for given in task.outcomes if given not in answered]
-    lost = [f"- *{_title(given)}: {getattr(given.outcome, 'message', nothing)}*" for given in missing]
+    missing = [entry for entry in task.outcomes if entry not in answered]
+    lost = [f"- *{_title(entry)}: {getattr(entry.outcome, 'message', nothing)}*" for entry in missing]
     parts = [f"*{sentence('stopped', language)} {task.stopped_because}*"] if task.stopped_because else []
-    parts += [f"### {_title(given)}\n\n{given.outcome.content}" for given in answered]
+    parts += [f"### {_title(entry)}\n\n{entry.outcome.content}" for entry in answered]
     parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
-    gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
-    confidence = min([given.outcome.confidence for given in answered] + [30] * bool(lost), default=0)
+    gaps = list(dict.fromkeys(gap for entry in task.outcomes for gap in entry.outcome.gaps))
+    confidence = min([entry.outcome.confidence for entry in answered] + [30] * bool(lost), default=0)
     answer = "\n\n".join([*parts, f"*{sentence('no_model', language)}*"])
     return SynthesisAnswer(answer=answer, gaps=gaps, contradictions=[], confidence=confidence if answered else 0)
 

@@ -59,7 +59,7 @@ def find_evidence(
     if results or task.must_answer or tool is None:
         return answer_from(question, results, catalog)
     # `combien` does not occur in answers, and the index would report it as not found.
-    telling = [said for said in question.split() if not any(lexicon.matches("asked", word) for word in words(said))]
+    telling = [part for part in question.split() if not any(lexicon.matches("asked", word) for word in words(part))]
     query = " ".join(telling or [question])[:QUERY_CHARACTERS]
     arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
     return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
@@ -98,18 +98,18 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
 
 def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog: Catalog) -> Iterator[_Quote]:
     silent = {stem(word, language) for word in function_words(language)}
-    said = {word: stem(word, language) for word in content_words(question)}
-    telling = [word for word in said if said[word] not in silent and not lexicon.is_silent(word, language)]
-    wanted = {word: said[word] for word in telling} or said
+    stems = {word: stem(word, language) for word in content_words(question)}
+    telling = [word for word in stems if stems[word] not in silent and not lexicon.is_silent(word, language)]
+    wanted = {word: stems[word] for word in telling} or stems
     following = () if language == "de" else lexicon.read_tokens(question, "")[1:]
     names = {token.word for token in following if token.text[0].isupper()}
-    price = next((word for word in said if lexicon.matches("paying", word)), "")
+    price = next((word for word in stems if lexicon.matches("paying", word)), "")
 
     def lacking(text: str, title: str = "") -> tuple[str, ...]:
         own, named = ({stem(word, language) for word in words(each)} for each in (text, f"{text} {title}"))
         known = named if 2 * len(own.intersection(wanted.values())) >= len(wanted) else own
         missing = tuple(word for word, root in wanted.items() if root not in known)
-        return missing or ((price,) if price and said[price] not in own and not _has_price(text) else ())
+        return missing or ((price,) if price and stems[price] not in own and not _has_price(text) else ())
 
     entries = {entry.name: entry for entry in catalog.documents}
     searched = ((result, chain(_Found.model_validate(result.output).coverage, repeat(1.0))) for result in results)
@@ -132,16 +132,16 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
 
 def _has_figure(question: str, text: str, language: str) -> bool:
     """Whether a text has what a question counts, a number for `how much`, and words like `most` or `in total`."""
-    asked = [token for token in lexicon.read_tokens(question, language) if token.word != "mean"]  # asks for a meaning
+    tokens = [token for token in lexicon.read_tokens(question, language) if token.word != "mean"]  # asks for a meaning
     held = lexicon.read_tokens(text, language)
-    marks, said = (
-        {mark for at in range(len(each)) for mark, _ in lexicon.marks_at(each, at, language)} for each in (asked, held)
+    marks, text_marks = (
+        {mark for at in range(len(each)) for mark, _ in lexicon.marks_at(each, at, language)} for each in (tokens, held)
     )
     numbers = [at for at, token in enumerate(held) if token.word[0].isdigit() or lexicon.matches("numbers", token.word)]
-    counted = {token.stem for token in asked}
+    counted = {token.stem for token in tokens}
     is_counted = any(token.stem in counted for at in numbers for token in held[at + 1 : at + 3])
     has_number = is_counted or ("amount" in marks and bool(numbers)) or marks.isdisjoint({"count", "amount"})
-    return has_number and marks & lexicon.AGGREGATES <= said
+    return has_number and marks & lexicon.AGGREGATES <= text_marks
 
 
 def _has_price(text: str) -> bool:

@@ -147,15 +147,15 @@ class Fields:
     @cached_property
     def titles(self) -> Mapping[tuple[str, ...], Sequence[Field]]:
         """Map the words of titles to columns."""
-        found = defaultdict[tuple[str, ...], list[Field]](list)
+        by_stems = defaultdict[tuple[str, ...], list[Field]](list)
         for each in self.all:
-            found[each.stems].append(each)
-        return found
+            by_stems[each.stems].append(each)
+        return by_stems
 
     @cached_property
     def values(self) -> Mapping[tuple[str, ...], Sequence[tuple[Field, str]]]:
         """List the words with which questions name values; for a flag, those of its title."""
-        found = defaultdict[tuple[str, ...], list[tuple[Field, str]]](list)
+        by_stems = defaultdict[tuple[str, ...], list[tuple[Field, str]]](list)
         for each, value in ((field, value) for field in self.all for value in field.examples):
             word = value.casefold()
             tokens = lexicon.read_tokens(value, self.language) if each in self.texts else ()
@@ -163,8 +163,8 @@ class Fields:
             if each.is_flag:
                 named += [each.stems if word in _YES else (f"un{' '.join(each.stems)}",)]
             for stems in dict.fromkeys(named if not value.isdigit() else ()):
-                found[stems].append((each, value))
-        return found
+                by_stems[stems].append((each, value))
+        return by_stems
 
     def adds_up(self, field: Field) -> bool:
         """Whether the values of a column add up over rows."""

@@ -34,31 +34,31 @@ def state(query: Query, result: ToolResult) -> WorkAnswer:
     if is_unsure:
         return declined(language, "doubt", "", document)
     ref = result.sources[0].ref
-    said = [_said(query, rows)]
+    statements = [_said(query, rows)]
     if query.other:
         others = [row._replace(value=row.other) for row in rows]
         best = (max if query.shape == "most" else min)(float(row.value) for row in others)
         others = [row for row in others if row.value == best]
         if others[0].value != rows[0].value:
-            said.append(_said(query._replace(function=query.other), others))
-    stated = f"{'; '.join(said)} ({_basis(query, rows)})"
+            statements.append(_said(query._replace(function=query.other), others))
+    stated = f"{'; '.join(statements)} ({_basis(query, rows)})"
     listed = [f"- {row.name}: {_amount(query, row)} [{ref}]" for row in rows if query.shape == "per"]
     content = "\n".join([f"{stated} [{ref}]", *(["", *listed] if listed else [])])
-    confidence = _CONFIDENCE if len(said) == 1 else _UNSURE_CONFIDENCE
-    found = FindingDraft(claim=stated.replace("**", ""), source_refs=[ref], quote="", confidence=confidence)
-    return WorkAnswer(status="success", content=content, findings=[found], confidence=confidence, gaps=[], message="")
+    confidence = _CONFIDENCE if len(statements) == 1 else _UNSURE_CONFIDENCE
+    finding = FindingDraft(claim=stated.replace("**", ""), source_refs=[ref], quote="", confidence=confidence)
+    return WorkAnswer(status="success", content=content, findings=[finding], confidence=confidence, gaps=[], message="")
 
 
 def declined(language: str, key: str, *words: str) -> WorkAnswer:
     """Answer that there is no answer, and why."""
-    said = sentence(key, language).format(*words)
-    return WorkAnswer(status="no_answer", content=said, findings=[], confidence=0, gaps=[], message=said)
+    text = sentence(key, language).format(*words)
+    return WorkAnswer(status="no_answer", content=text, findings=[], confidence=0, gaps=[], message=text)
 
 
 def unanswered(language: str, key: str, *words: str) -> WorkAnswer:
     """Decline a question that another agent could not answer either."""
-    said = declined(language, key, *words)
-    return said.model_copy(update={"status": "partial", "gaps": [said.content]})
+    answer = declined(language, key, *words)
+    return answer.model_copy(update={"status": "partial", "gaps": [answer.content]})
 
 
 def _read_row(line: str) -> _Row:

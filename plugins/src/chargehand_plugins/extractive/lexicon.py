@@ -71,13 +71,13 @@ def _concepts(name: str) -> Sequence[tuple[re.Pattern[str], re.Pattern[str]]]:
     tables = data()["tables"]
     same = [[each, each] for each in tables["same"]] if name != "distant" else []
     named = ([tables.get(part, part) for part in pair] for pair in [*tables.get(name, ()), *same])
-    return [(re.compile(said), re.compile(held)) for said, held in named]
+    return [(re.compile(word), re.compile(held)) for word, held in named]
 
 
 @lru_cache(maxsize=10_000)
 def is_held(word: str, titles: Sequence[str], name: str = "concepts") -> bool:
     """Whether a word names the content of a column, with `things` of a table, or with `values` of a row."""
-    return any(said.fullmatch(word) and any(map(held.fullmatch, titles)) for said, held in _concepts(name))
+    return any(matcher.fullmatch(word) and any(map(held.fullmatch, titles)) for matcher, held in _concepts(name))
 
 
 @lru_cache(maxsize=10_000)
@@ -86,17 +86,17 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
 
     1 also applies to parts of compounds, and to those that begin with the table's name; same stems are `DISTANT`.
     """
-    said, words = token.word, tuple(name.word for name in named)
+    text, words = token.word, tuple(name.word for name in named)
     same = [name.word for name in named if name.stem == token.stem]
     if same:  # `observation` and `observer` share a stem but differ
-        return 0 if any(said.startswith(word) or word.startswith(said) for word in same) else DISTANT
-    said = _PARTICIPLE_DE.sub(r"\1", said)  # `gekauft` is derived from `kauf`
-    if said == token.word and len(said) < _SHORTEST_PART:
+        return 0 if any(text.startswith(word) or word.startswith(text) for word in same) else DISTANT
+    text = _PARTICIPLE_DE.sub(r"\1", text)  # `gekauft` is derived from `kauf`
+    if text == token.word and len(text) < _SHORTEST_PART:
         return None
-    rests = (said.removeprefix(word).removeprefix("s") for word in words if said.startswith(word))
-    is_part = any(word.startswith((said, _INFINITIVE.sub("", said))) or word.endswith(said) for word in words)
+    rests = (text.removeprefix(word).removeprefix("s") for word in words if text.startswith(word))
+    is_part = any(word.startswith((text, _INFINITIVE.sub("", text))) or word.endswith(text) for word in words)
     long = [word for word in words if len(word) >= _SHORTEST_PART]
-    is_part = is_part or any(said.removesuffix(word).startswith(table) for word in long if said.endswith(word))
+    is_part = is_part or any(text.removesuffix(word).startswith(table) for word in long if text.endswith(word))
     is_part = is_part or any(is_held(part, words) for part in rests)
     return 1 if is_part else None
 
@@ -104,8 +104,8 @@ def nearness(token: Token, named: tuple[Token, ...], table: tuple[str, ...]) -> 
 def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[str, int]]:
     """List what the words from a token on may ask for, and where they end; only the longest match."""
     for end in range(min(at + _LONGEST_PHRASE, len(tokens)), at, -1):
-        if found := _marks(" ".join(token.word for token in tokens[at:end]), language):
-            yield from ((mark, end) for mark in found)
+        if marks := _marks(" ".join(token.word for token in tokens[at:end]), language):
+            yield from ((mark, end) for mark in marks)
             return
 
 
@@ -174,8 +174,8 @@ def is_currency(word: str) -> bool:
 @lru_cache(maxsize=10_000)
 def read_tokens(text: str, language: str) -> tuple[Token, ...]:
     """Cut a text into tokens, without meaningless marks."""
-    found = _TOKEN.findall(_AGGREGATE.sub(r"\1 ", _GENITIVE.sub("", text.replace("_", " "))))
-    return tuple(_token(token, language) for token in found if token not in _SILENT)
+    texts = _TOKEN.findall(_AGGREGATE.sub(r"\1 ", _GENITIVE.sub("", text.replace("_", " "))))
+    return tuple(_token(token, language) for token in texts if token not in _SILENT)
 
 
 def _token(text: str, language: str) -> Token:

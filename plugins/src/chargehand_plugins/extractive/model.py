@@ -43,12 +43,12 @@ def reply(call: ModelCall) -> ModelReply:
             answer: BaseModel = plan(call.task, call.catalog, call.crew_agents)
         case WorkTask():
             task = call.task.latest() if isinstance(call.task, ConverseTask) else call.task
-            made = _work(task, call.catalog, frozenset(tool.name for tool in call.tools))
-            if isinstance(made, tuple):
-                return ModelReply(stop="tools", tool_calls=made, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
+            result = _work(task, call.catalog, frozenset(tool.name for tool in call.tools))
+            if isinstance(result, tuple):
+                return ModelReply(stop="tools", tool_calls=result, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
             if task.told or any(past.told for past in task.rounds):
-                made = made.model_copy(update={"gaps": [*made.gaps, _UNHEARD]})
-            answer = call.answer_type.model_validate({"issues": [], **made.model_dump(exclude={"kind"})})
+                result = result.model_copy(update={"gaps": [*result.gaps, _UNHEARD]})
+            answer = call.answer_type.model_validate({"issues": [], **result.model_dump(exclude={"kind"})})
         case _:
             answer = decide(call.task, call.answer_type)
     return ModelReply(stop="answer", text=answer.model_dump_json(), model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
@@ -59,7 +59,7 @@ def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[Tool
     kind, question = read_instruction(task.instruction)
     usable = tools | {call.tool for past in task.rounds for call in past.calls}
     if task.inputs and question != point(question, "-"):
-        named = [_BOLD.search(given.outcome.content) for given in task.inputs if given.outcome.kind == "success"]
+        named = [_BOLD.search(entry.outcome.content) for entry in task.inputs if entry.outcome.kind == "success"]
         if not named or named[0] is None:
             return declined(language_of(question), "no_name")
         question = point(question, named[0][1])

@@ -45,11 +45,11 @@ class Part(NamedTuple):
 
 def read_parts(fields: Fields, tokens: tuple[Token, ...]) -> list[Part]:
     """Cut a question about a table into parts, preferring the longest reading at each token."""
-    reader, found, at = _Reader(fields, tokens), list[Part](), 0
+    reader, parts, at = _Reader(fields, tokens), list[Part](), 0
     while at < len(tokens):
-        found.append(next(reader.parts_at(at)))
-        at += len(found[-1].tokens)
-    return found
+        parts.append(next(reader.parts_at(at)))
+        at += len(parts[-1].tokens)
+    return parts
 
 
 class _Reader:
@@ -137,15 +137,15 @@ class _Reader:
 
     def _values_at(self, at: int) -> Iterator[Part]:
         """Read the longest value that occurs in exactly one column."""
-        found, end = self._longest(at, self._fields.values)
+        matches, end = self._longest(at, self._fields.values)
         token = self._tokens[at]
-        if not found:  # `offen` for the value `open`
+        if not matches:  # `offen` for the value `open`
             held = [(stems, each) for stems, each in self._fields.values.items() if len(stems) == 1]
             same = [each for stems, each in held if lexicon.is_held(token.word, stems, "values")]
-            found, end = (same[0], at + 1) if len(same) == 1 else self._parts_of_values_at(at)
+            matches, end = (same[0], at + 1) if len(same) == 1 else self._parts_of_values_at(at)
         if end <= at + 1 and self._fields.is_empty(token):  # the article `a` does not name bench A
-            found = [each for each in found if token.text == each[1]]
-        if chosen := only(found):
+            matches = [each for each in matches if token.text == each[1]]
+        if chosen := only(matches):
             field, value = chosen
             sql = f'lower(CAST("{field.name}" AS VARCHAR)) = {quoted_text(value.lower())}'
             held = Condition(field, sql, f"{field.label} = {value}", is_value=True)
@@ -153,17 +153,17 @@ class _Reader:
 
     def _parts_of_values_at(self, at: int) -> tuple[Sequence[tuple[Field, str]], int]:
         """Read more than half of the words of a value, in any order, or one word of a proper name."""
-        first, found = self._tokens[at], list[tuple[int, Field, str]]()
+        first, matches = self._tokens[at], list[tuple[int, Field, str]]()
         if self._fields.is_empty(first) or any(each.cost(first) == 0 for each in self._fields.all):
             return (), at
         for stems, held in self._fields.values.items():
             telling = {stem for stem in stems if stem.isalpha() and len(stem) > 1 and not lexicon.unit_forms(stem)}
-            said = list(takewhile(lambda t, own=stems: t.stem in own or self._fields.is_empty(t), self._tokens[at:]))
-            while said and said[-1].stem not in stems:
-                said.pop()
-            is_most = 2 * len({t.stem for t in said} & telling) > len(telling)
-            for field, value in held if said else ():
+            tokens = list(takewhile(lambda t, own=stems: t.stem in own or self._fields.is_empty(t), self._tokens[at:]))
+            while tokens and tokens[-1].stem not in stems:
+                tokens.pop()
+            is_most = 2 * len({t.stem for t in tokens} & telling) > len(telling)
+            for field, value in held if tokens else ():
                 if field.is_listed and (is_most or (value.istitle() and first.text.istitle())):
-                    found.append((at + len(said), field, value))
-        longest = max((end for end, *_ in found), default=at)
-        return [(field, value) for end, field, value in found if end == longest], longest
+                    matches.append((at + len(tokens), field, value))
+        longest = max((end for end, *_ in matches), default=at)
+        return [(field, value) for end, field, value in matches if end == longest], longest

@@ -56,8 +56,8 @@ def read_period(tokens: Sequence[Token], at: int, language: str) -> tuple[Period
         if first and last and (joined := _join(first[0].first, last[0].last)):
             return joined, last[1]
     for bound, side in lexicon.BOUNDS.items():
-        if bound in starts and (found := _read_moment(tokens, starts[bound])):
-            return found[0]._replace(side=side), found[1]
+        if bound in starts and (moment := _read_moment(tokens, starts[bound])):
+            return moment[0]._replace(side=side), moment[1]
     return _read_moment(tokens, at)
 
 
@@ -75,9 +75,9 @@ def _read_moment(tokens: Sequence[Token], at: int, *, is_begun: bool = False) ->
     text = "".join(f"{token.word} " for token in tokens[at : at + _MOST_TOKENS])
     for form in _forms()[: None if is_begun else -1]:
         if match := form.match(text):
-            said = {name: value or "" for name, value in match.groupdict().items()}
-            is_meant = not said.get("name") or _is_month(tokens, at + text[: match.start("name")].count(" "))
-            if is_meant and (period := _period(said)):
+            groups = {name: value or "" for name, value in match.groupdict().items()}
+            is_meant = not groups.get("name") or _is_month(tokens, at + text[: match.start("name")].count(" "))
+            if is_meant and (period := _period(groups)):
                 return period, at + match[0].count(" ")
     return None
 
@@ -176,10 +176,10 @@ def read_calendar(column: Column) -> Calendar | None:
         date = f"try_strptime(CAST({sql} AS VARCHAR), '%Y')"
         return Calendar(date, YEARLY, is_series=is_year) if is_held else None
     names = _month_names(values)
-    found = _read_texts(values, names) if column.type == "VARCHAR" and values else []
-    if len(found) != 1 or not (is_known or len(found[0][1][0]) == DAY):
+    readings = _read_texts(values, names) if column.type == "VARCHAR" and values else []
+    if len(readings) != 1 or not (is_known or len(readings[0][1][0]) == DAY):
         return None
-    [(order, moments)] = found
+    [(order, moments)] = readings
     if moments != values:
         sql = f"lower({sql})"
         for word, month in sorted(names.items(), key=lambda pair: -len(pair[0])):
@@ -191,8 +191,8 @@ def read_calendar(column: Column) -> Calendar | None:
 
 def _month_names(texts: Sequence[str]) -> dict[str, str]:
     """Map the lower-case names of months in texts, in any known language, to numbers."""
-    said = {word: lexicon.months().get(words(word)[0], 0) for text in texts for word in _LETTERS.findall(text)}
-    return {word: f"{month:02}" for word, month in said.items() if month}
+    numbers = {word: lexicon.months().get(words(word)[0], 0) for text in texts for word in _LETTERS.findall(text)}
+    return {word: f"{month:02}" for word, month in numbers.items() if month}
 
 
 def _read_texts(texts: Sequence[str], names: dict[str, str]) -> list[tuple[str, list[str]]]:

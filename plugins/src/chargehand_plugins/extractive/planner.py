@@ -74,8 +74,8 @@ def _agent(agents: Agents, tools: Sequence[str]) -> str:
 def _questions(goal: str) -> list[str]:
     """Cut a request into questions; not if a piece asks nothing, since it may restrict the others."""
     asking = pattern("asking")
-    found = re.split(_BREAK.format(asking=asking), goal, flags=re.IGNORECASE)
-    pieces = [one_line(piece).strip(" ,") for piece in found if words(piece)]
+    parts = re.split(_BREAK.format(asking=asking), goal, flags=re.IGNORECASE)
+    pieces = [one_line(piece).strip(" ,") for piece in parts if words(piece)]
     asks = re.compile(rf"(?:{asking}|{pattern('asks')})\b", re.IGNORECASE)
     return pieces if len(pieces) == 1 or all(map(asks.match, pieces)) else [one_line(goal)]
 

@@ -103,23 +103,23 @@ class Query(NamedTuple):
 
     def _all_doubts(self, value: str, group: str, rows: str, total: str) -> list[str]:
         table = f'"{self.table.name}"'
-        found = [f"{value} IS NULL", *([] if group == _NO_GROUP else [f"{group} IS NULL"])]
-        found += [f"min({self._measure}) IS DISTINCT FROM max({self._measure})"] * (self.function == "any_value")
-        found += self.doubts
+        checks = [f"{value} IS NULL", *([] if group == _NO_GROUP else [f"{group} IS NULL"])]
+        checks += [f"min({self._measure}) IS DISTINCT FROM max({self._measure})"] * (self.function == "any_value")
+        checks += self.doubts
         if self.currency and (self.group or self.function == "share"):
-            found.append(f'(SELECT count(DISTINCT "{self.currency.name}") FROM {table} WHERE {rows}) > 1')
+            checks.append(f'(SELECT count(DISTINCT "{self.currency.name}") FROM {table} WHERE {rows}) > 1')
         if self.shape == "least" and self.group and self.conditions and self.function in {"count", "sum"}:
             # A group without matching rows would have the least of all, and is not among the results.
             everything = f"SELECT count(DISTINCT {group}) FROM {table} WHERE NOT {total or 'false'}"
-            found.append(f"(SELECT count(DISTINCT {group}) FROM {table} WHERE {rows}) < ({everything})")
-        return found
+            checks.append(f"(SELECT count(DISTINCT {group}) FROM {table} WHERE {rows}) < ({everything})")
+        return checks
 
     def _total(self) -> str:
         """Return a condition for total rows; empty if the table has none."""
         texts = [column for column in self.table.columns if column.type == "VARCHAR"]
-        said = {example.lower() for column in texts for example in column.examples}
+        values = {example.lower() for column in texts for example in column.examples}
         is_known = all(column.distinct <= len(column.examples) for column in texts)
-        names = [name for name in data()["totals"] if name in said or not is_known]
+        names = [name for name in data()["totals"] if name in values or not is_known]
         listed = ", ".join(f'lower("{column.name}")' for column in texts)
         return f"coalesce(list_has_any([{listed}], {names}), false)" if names and texts else ""
 

@@ -54,14 +54,14 @@ def why_unread(question: str, catalog: Catalog, *, is_figure: bool = False) -> t
 def keeps(query: Query, earlier: str) -> bool:
     """Whether a query keeps all conditions that an earlier question may have set for it too."""
     parts = read_parts(query.fields, lexicon.read_tokens(earlier, query.fields.language))
-    kept = {held.field.name for held in query.conditions}
-    return kept.issuperset(part.condition.field.name for part in parts if part.condition and part.condition.is_value)
+    names = {held.field.name for held in query.conditions}
+    return names.issuperset(part.condition.field.name for part in parts if part.condition and part.condition.is_value)
 
 
 def _nearest(readings: "Sequence[_Reading]") -> list[Query]:
-    found = [each for reading in readings for each in reading.queries()]
-    least = min((cost for _, cost in found), default=0)
-    return list(dict.fromkeys(query for query, cost in found if cost == least))
+    pairs = [each for reading in readings for each in reading.queries()]
+    least = min((cost for _, cost in pairs), default=0)
+    return list(dict.fromkeys(query for query, cost in pairs if cost == least))
 
 
 def _readings(question: str, catalog: Catalog) -> "list[_Reading]":
@@ -130,9 +130,9 @@ class _Reading:
         """Whether a part restricts a question in an unknown way, as `from` before what is not an origin."""
         if part.is_word and not part.field:  # a `no` that negates nothing, unless it belongs to an `order_no`
             return "not" in dict(lexicon.marks_at(part.tokens, 0, self.fields.language))
-        said = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
+        lead = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
         held = part.condition.field if part.condition and part.condition.is_value else None
-        is_misplaced = held and (("from" in said and not held.has("from")) or ("to" in said and held.has("origins")))
+        is_misplaced = held and (("from" in lead and not held.has("from")) or ("to" in lead and held.has("origins")))
         return part.mark in {"and", "or", UNREAD} or bool(is_misplaced)
 
     def _divides(self, at: int) -> bool:
@@ -219,12 +219,12 @@ class _Reading:
     @cached_property
     def _dated_by(self) -> Field | None:
         """Find the column with the rows' dates: `joined` only if the question says so; none if it is ambiguous."""
-        said = {token.stem for part in self.parts for token in part.tokens if part.is_word or part.mark}
+        terms = {token.stem for part in self.parts for token in part.tokens if part.is_word or part.mark}
         named = (each for each in self.fields.all if each.is_time and each.cost_of_all(self.words) is not None)
-        said.update(*(field.stems for field in named))
+        terms.update(*(field.stems for field in named))
         is_exact = self._period is not None and len(self._period.first) != YEARLY
         able = [each for each in self.fields.all if each.calendar and not (is_exact and each.calendar.length == YEARLY)]
-        dated, days = [each for each in able if each.kind <= said], [each for each in able if each.is_day]
+        dated, days = [each for each in able if each.kind <= terms], [each for each in able if each.is_day]
         plain = [each for each in dated if not each.kind]
         named = [each for each in dated if each.kind]
         return only(named or [each for each in plain if each.is_day] or plain) or only(days)
@@ -276,8 +276,8 @@ class _Reading:
         aggregate, kind = self._direction(measure), self._kind(measure)
         by = "none" if group is None else "period" if group.is_period else "column"
         by = "key" if group and group.field is self.fields.key else by
-        asked = (self._opener, aggregate, kind, by if self._per is None else f"per {by}")
-        senses = (row[4:] for row in lexicon.data()["senses"] if all(map(re.fullmatch, row, asked)))
+        question = (self._opener, aggregate, kind, by if self._per is None else f"per {by}")
+        senses = (row[4:] for row in lexicon.data()["senses"] if all(map(re.fullmatch, row, question)))
         shape, function = next(senses, ("", ""))
         if self._ranks_rows and function == "sum" and self._aggregate in {"max", "min"} and not self._is_total:
             function = "max" if shape == "most" else "min"
@@ -380,20 +380,20 @@ class _Reading:
 
     def _doubts(self, shape: str, function: str, measure: Field | None) -> tuple[str, ...]:
         """List SQL for unsure figures: several years in a period that names none, or rows that are not a whole."""
-        calendar, found = self._calendar, list[str]()
+        calendar, doubts = self._calendar, list[str]()
         if calendar and calendar.length > YEARLY and self._period and not self._period.has_year:
-            found.append(f"count(DISTINCT {calendar.part(0, YEARLY)}) > 1")
+            doubts.append(f"count(DISTINCT {calendar.part(0, YEARLY)}) > 1")
         if measure and measure.is_number and shape in {"most", "least"} and self._aggregate in {"most", "least"}:
             # The most customers of one month are not the most of all months.
-            found += ["count(*) > 1"] if function in {"max", "min"} else []
+            doubts += ["count(*) > 1"] if function in {"max", "min"} else []
         is_each = self._opener == "which" and not self._aggregate and function == "sum"
         if measure and shape == "one" and is_each and not measure.is_money:
-            found.append(f'(count(*) > 1 AND count(DISTINCT "{measure.name}") = 1)')  # how long each of them is
+            doubts.append(f'(count(*) > 1 AND count(DISTINCT "{measure.name}") = 1)')  # how long each of them is
         is_summed = measure and self.fields.adds_up(measure) and not self.fields.key
         is_of_rows = function in {"max", "min"} and self._ranks_rows
         if calendar and shape == "one" and function in _FUNCTIONS and is_summed and not is_of_rows:
-            found.append(f"count(*) > count(DISTINCT {calendar.text})")
-        return tuple(found)
+            doubts.append(f"count(*) > count(DISTINCT {calendar.text})")
+        return tuple(doubts)
 
     def _groups(self) -> list[Group]:
         """List the meanings of the words after `which`, `list` or `per`: columns, the rows, or a unit of time."""
@@ -405,10 +405,10 @@ class _Reading:
         start = self._at.get(self._opener, 0) if self._per is None else self._per
         following = [part for part in self._after(start) if not part.mark]
         is_held = bool(following and following[0].condition and self.fields.key)
-        found = [self._group_of(self.fields.key)] if is_held and self.fields.key else []
+        groups = [self._group_of(self.fields.key)] if is_held and self.fields.key else []
         following = following[is_held : None if self._opener == "when" else 1 + is_held]
-        found += [group for part in following if part.is_word for group in self._named_by(part)]
-        return list({group.sql: group for group in found}.values())
+        groups += [group for part in following if part.is_word for group in self._named_by(part)]
+        return list({group.sql: group for group in groups}.values())
 
     def _group_of(self, field: Field, word: str = "") -> Group:
         return Group(field, f'CAST("{field.name}" AS VARCHAR)', field.calendar is not None, field.label, word)

@@ -28,14 +28,14 @@ def docs(
     words: Annotated[list[str] | None, typer.Argument(metavar="[PAGE|WORDS]", help="A page, or words to find.")] = None,
 ) -> None:
     """List the pages of the documentation, print one, or search them."""
-    found = pages()
-    if words and len(words) == 1 and words[0] in found:
-        put_markdown(found[words[0]])
+    texts = pages()
+    if words and len(words) == 1 and words[0] in texts:
+        put_markdown(texts[words[0]])
         return
-    best = search(found, words) if words else [*found]
+    best = search(texts, words) if words else [*texts]
     if not best:
         raise BadRequest("No page has any of these words; `chargehand docs` lists the pages.")
-    put("\n".join(f"{name:26} {found[name].partition(chr(10))[0].lstrip('# ')}" for name in best))
+    put("\n".join(f"{name:26} {texts[name].partition(chr(10))[0].lstrip('# ')}" for name in best))
 
 
 def pages() -> dict[str, str]:

@@ -80,10 +80,10 @@ class Remember:
             supersedes=replaced.removeprefix(_REF),
         )
         try:
-            kept = await asyncio.to_thread(self.memory.record, context.tenant, fact)
+            entry = await asyncio.to_thread(self.memory.record, context.tenant, fact)
         except MemoryRefusal as error:
             return failed(str(error))
-        return ToolAnswer(output={"recorded_as": _REF + kept.id, "known_since": f"{kept.recorded_at:%Y-%m-%d}"})
+        return ToolAnswer(output={"recorded_as": _REF + entry.id, "known_since": f"{entry.recorded_at:%Y-%m-%d}"})
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ def search(facts: Sequence[Fact], query: str) -> list[Fact]:
     """Return the facts with all words of a query, or else those with any; all facts for an empty query."""
     language = language_of(query)
     wanted = {stem(word, language) for word in content_words(query)}
-    found = [(fact, wanted & {stem(word, language) for word in words(f"{fact.text} {fact.source}")}) for fact in facts]
-    least = len(wanted) if any(hits == wanted for _, hits in found) else 1
-    return [fact for fact, hits in found if len(hits) >= least]
+    pairs = [(fact, wanted & {stem(word, language) for word in words(f"{fact.text} {fact.source}")}) for fact in facts]
+    least = len(wanted) if any(hits == wanted for _, hits in pairs) else 1
+    return [fact for fact, hits in pairs if len(hits) >= least]
 
 
 def _answer(found: Sequence[Fact], facts: Sequence[Fact], session: str) -> ToolAnswer:
@@ -128,12 +128,12 @@ def _answer(found: Sequence[Fact], facts: Sequence[Fact], session: str) -> ToolA
     sources: list[Source] = []
     known, outdated, room = {fact.id: fact for fact in facts}, superseded(facts), _ROOM
     for fact in found:
-        said = _described(fact, known, outdated)
+        entry = _described(fact, known, outdated)
         title = f"recorded on {fact.recorded_at:%Y-%m-%d} by {fact.agent} from {fact.source}"
-        room -= len(fact.text) + len(title) + len(str(said))
+        room -= len(fact.text) + len(title) + len(str(entry))
         if room < 0:
             break
-        described.append(said)
+        described.append(entry)
         earlier = "" if fact.session == session else fact.session
         sources.append(Source(ref=_REF + fact.id, title=title, quote=fact.text, session=earlier))
     output: dict[str, JsonValue] = {"facts": described}

@@ -98,6 +98,6 @@ def _put_facts(facts: "Sequence[Fact]") -> None:
             "rests on private text" if "reads_private" in fact.reads else "",
             f"superseded by {outdated[fact.id]}" if fact.id in outdated else "",
         ]
-        told = f"{fact.recorded_at.astimezone():%Y-%m-%d %H:%M}  {fact.agent} in {fact.session}, from {fact.source}"
+        origin = f"{fact.recorded_at.astimezone():%Y-%m-%d %H:%M}  {fact.agent} in {fact.session}, from {fact.source}"
         put(f"{fact.id}  {fact.text}")
-        put(f"    {one_safe_line(told, 400)}  ({', '.join(filter(None, marks)) or 'not confirmed'})")
+        put(f"    {one_safe_line(origin, 400)}  ({', '.join(filter(None, marks)) or 'not confirmed'})")

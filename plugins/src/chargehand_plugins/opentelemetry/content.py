@@ -53,15 +53,15 @@ class Content:
         return {SpanAttribute.TOOL_RESULT: _json(self._cut(dict(result.output)))}
 
     def _latest(self, messages: Sequence[Message]) -> list[JsonValue]:
-        kept: list[JsonValue] = []
+        entries: list[JsonValue] = []
         room = _MOST
         for message in reversed(messages):
             parts = self._cut(list(_parts(message)))
             room -= len(_json(parts))
-            if kept and room < 0:
+            if entries and room < 0:
                 break
-            kept.append({"role": message.role.removesuffix("s"), "parts": parts})
-        return kept[::-1]
+            entries.append({"role": message.role.removesuffix("s"), "parts": parts})
+        return entries[::-1]
 
     def _cut(self, value: JsonValue) -> JsonValue:
         def redact(text: str) -> str:

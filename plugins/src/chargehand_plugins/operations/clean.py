@@ -74,16 +74,16 @@ async def clean_folders(client: Client, folders: Sequence[Path], before: datetim
 
 def _clean(folders: Sequence[Path], before: datetime, *, delete: bool) -> Cleaning:
     limit = before.timestamp()
-    files = size = kept = 0
+    files = size = remaining = 0
     for path in (path for folder in folders for path in _files(folder)):
         with suppress(FileNotFoundError):  # another process is cleaning too
-            found = path.stat()
-            if found.st_mtime >= limit or (delete and not _delete(path, limit)):
-                kept += 1
+            status = path.stat()
+            if status.st_mtime >= limit or (delete and not _delete(path, limit)):
+                remaining += 1
             else:
                 files += 1
-                size += found.st_size
-    return Cleaning(files, size, kept, before)
+                size += status.st_size
+    return Cleaning(files, size, remaining, before)
 
 
 def _files(folder: Path) -> Iterator[Path]:

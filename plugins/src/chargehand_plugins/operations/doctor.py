@@ -157,7 +157,7 @@ async def _check_worker_program(connection: Connection, findings: Findings) -> N
 async def _check_worker(connection: Connection, findings: Findings) -> None:
     queue = connection.location.task_queue
     give_up_at = time.monotonic() + (WORKER_SECONDS if connection.location.is_embedded else 0)
-    while not (found := await pollers(connection.chargehand.client, queue)):
+    while not (identities := await pollers(connection.chargehand.client, queue)):
         if time.monotonic() >= give_up_at:
             log = connection.location.worker_log
             start = f" Start one with {_settings_of(queue, queue)}."
@@ -173,7 +173,7 @@ async def _check_worker(connection: Connection, findings: Findings) -> None:
             f"Workers of builds {one_safe_line(', '.join(builds), 300)} share task queue '{queue}': stop those of the "
             "old build, or turn Worker Versioning on with CHARGEHAND_DEPLOYMENT"
         )
-    workers = f"{len(found)} worker(s) on task queue '{queue}': {one_safe_line(', '.join(found), 300)}"
+    workers = f"{len(identities)} worker(s) on task queue '{queue}': {one_safe_line(', '.join(identities), 300)}"
     if await _answers(connection.chargehand.client, queue):
         findings.good(workers)
     else:

@@ -57,8 +57,8 @@ async def try_search(settings: Settings, choice: Choice) -> Choice:
         except TimeoutError:
             return replace(choice, problem=f"no answer within {_SEARCH_SECONDS} s; check its address and the network")
         except Exception as error:  # noqa: BLE001  # any exception of a plug-in's service is a finding
-            told = getattr(error, "message", repr(error))
-            return replace(choice, problem=f"{told}; check its address, its key and the network")
+            reason = getattr(error, "message", repr(error))
+            return replace(choice, problem=f"{reason}; check its address, its key and the network")
     return replace(choice, why=f"{choice.why}; a trial search succeeded")
 
 

@@ -65,17 +65,17 @@ class Reconciled:
 async def report(connection: Connection, since: datetime, *, repair: bool, as_json: bool) -> Exit:
     """Print the findings; return a failure if some are missing from the database."""
     client, record = connection.chargehand.client, await asyncio.to_thread(_open_record, connection.location)
-    found = await reconcile_record(client, record, since)
+    sessions = await reconcile_record(client, record, since)
     if repair:
-        for each in found:
+        for each in sessions:
             await repair_books(connection.chargehand, record, each)
-        found = await reconcile_record(client, record, since)
+        sessions = await reconcile_record(client, record, since)
     if as_json:
-        put_json(json.dumps([each.as_json() for each in found], indent=1))
+        put_json(json.dumps([each.as_json() for each in sessions], indent=1))
     else:
-        for line in lines_of(found, since):
+        for line in lines_of(sessions, since):
             put(line)
-    return Exit.FAILED if any(each.lost or each.state == VANISHED for each in found) else Exit.DONE
+    return Exit.FAILED if any(each.lost or each.state == VANISHED for each in sessions) else Exit.DONE
 
 
 def _open_record(location: Location) -> Record:
@@ -94,8 +94,8 @@ async def reconcile_record(client: Client, record: Record, since: datetime) -> l
     for begun in await asyncio.to_thread(lambda: list(_begun(record, since))):
         if not await _is_known(client, begun.session, begun.run):
             states[begun.session] = VANISHED
-    found = await gather_few(_AT_ONCE, lambda each: _reconcile(client, record, since, *each), states.items())
-    did_something = [each for each in found if each.state == VANISHED or each.calls or each.charges or each.decisions]
+    results = await gather_few(_AT_ONCE, lambda each: _reconcile(client, record, since, *each), states.items())
+    did_something = [each for each in results if each.state == VANISHED or each.calls or each.charges or each.decisions]
     return sorted(did_something, key=lambda each: (each.state != VANISHED, each.session))
 
 

@@ -114,5 +114,5 @@ def _problem(failure: Exception | None) -> str:
     if failure is None:
         return ""
     text = str(failure) or type(failure).__name__
-    found = _OWN_WORDS.search(text)
-    return (found[1].replace('\\"', '"') if found else text)[:_MOST_CHARACTERS]
+    match = _OWN_WORDS.search(text)
+    return (match[1].replace('\\"', '"') if match else text)[:_MOST_CHARACTERS]

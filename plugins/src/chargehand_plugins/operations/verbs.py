@@ -92,6 +92,6 @@ async def reconcile(
     from chargehand_cli.verbs.sessions import read_moment
     from chargehand_plugins.operations.reconcile import report
 
-    made = read_moment(since)
+    backup_time = read_moment(since)
     await connection.open(worker=repair)
-    return await report(connection, made, repair=repair, as_json=as_json)
+    return await report(connection, backup_time, repair=repair, as_json=as_json)

@@ -139,7 +139,7 @@ def _messages(call: ModelCall, *, states_schema: bool) -> "list[ModelMessage]":
     system = call.system
     if states_schema:
         system += f"\n\nThe final answer is nothing but JSON of this schema:\n{to_json(call.answer_schema).decode()}"
-    names = {asked.id: asked.tool for message in call.messages for asked in message.calls}
+    names = {tool_call.id: tool_call.tool for message in call.messages for tool_call in message.calls}
     return [ModelRequest(parts=[SystemPromptPart(system)]), *(_message(message, names) for message in call.messages)]
 
 

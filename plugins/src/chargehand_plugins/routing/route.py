@@ -32,9 +32,9 @@ async def route(session: Session) -> Plan | None:
     routing, delegation = session.facts.crew.routing, session.request.delegation
     if delegation is not None and not delegation.crew_changes:
         return None
-    found = rule_for(routing, session.request.goal)
-    if found is not None:
-        rule, pattern = found
+    rule_match = rule_for(routing, session.request.goal)
+    if rule_match is not None:
+        rule, pattern = rule_match
         agents = (*rule.agents, rule.then) if rule.then else rule.agents
         reason = f"the request matches {pattern}"
         plan = plan_by_rule(rule, session.request.goal, session.facts.crew.strategy)
@@ -99,16 +99,16 @@ async def _by_model(session: Session) -> Plan | None:
 def _usable(session: Session, drafts: list[RouteDraft]) -> Plan | None:
     """Adopt the routes, or else only the first one; None if that is also unusable."""
     for count in range(min(len(drafts), _MOST_ROUTES), 0, -1):
-        kept = drafts[:count]
+        selected = drafts[:count]
         try:
-            plan = validate(session, plan_by_model(kept, session.facts.crew.strategy))
+            plan = validate(session, plan_by_model(selected, session.facts.crew.strategy))
         except (InvalidPlan, InvalidInput) as error:
             problem = error.errors[0] if isinstance(error, InvalidPlan) else str(error)
-            add_route(session, _route(kept[-1], f"dropped: {problem}", used=False))
+            add_route(session, _route(selected[-1], f"dropped: {problem}", used=False))
             continue
         for draft in drafts[_MOST_ROUTES:]:
             add_route(session, _route(draft, f"dropped: at most {_MOST_ROUTES} routes are used", used=False))
-        return _adopt(session, plan, [_route(draft, draft.reason) for draft in kept])
+        return _adopt(session, plan, [_route(draft, draft.reason) for draft in selected])
     return None
 
 

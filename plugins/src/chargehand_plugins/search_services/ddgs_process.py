@@ -21,7 +21,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         ENGINES["text"][engine].search_url = url
     try:
         with DDGS(timeout=question["seconds"]) as search:
-            found = search.text(question["query"], max_results=question["limit"], backend=question["engines"])
+            results = search.text(question["query"], max_results=question["limit"], backend=question["engines"])
     except TimeoutException:
         return {"problem": "late"}
     except RatelimitException:
@@ -33,7 +33,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     return {
         "hits": [
             {"title": hit["title"][:most], "url": hit["href"], "snippet": hit["body"][:most]}
-            for hit in found[: question["limit"]]
+            for hit in results[: question["limit"]]
             if len(hit["href"]) <= most
         ]
     }

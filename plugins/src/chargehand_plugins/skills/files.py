@@ -71,10 +71,10 @@ class Skill:
 def kept_files(content: bytes, name: str) -> Mapping[str, str] | None:
     """Read the files of a stored version; None if the artifact is something else."""
     try:
-        kept = _Kept.model_validate_json(content)
+        version = _Kept.model_validate_json(content)
     except ValidationError:
         return None
-    return kept.files if kept.skill == name else None
+    return version.files if version.skill == name else None
 
 
 def read_skill(folder: Path) -> Skill:
@@ -108,15 +108,15 @@ def read_skill(folder: Path) -> Skill:
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the text files in the folder itself, skipping links and hidden files."""
-    root, total, found = folder.resolve(), 0, 0
+    root, total, count = folder.resolve(), 0, 0
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)
         if any(part.startswith(".") for part in inside.parts) or path.is_symlink() or not path.is_file():
             continue
         if path.resolve() != path:
             continue
-        total, found = total + path.stat().st_size, found + 1
-        if found > _MOST_FILES or total > _MOST_SKILL_BYTES:
+        total, count = total + path.stat().st_size, count + 1
+        if count > _MOST_FILES or total > _MOST_SKILL_BYTES:
             raise SettingsError(f"{folder}: a skill has {_MOST_FILES} files and {_MOST_SKILL_BYTES:,} bytes at most.")
         try:
             yield inside.as_posix(), path.read_text(encoding="utf-8-sig")

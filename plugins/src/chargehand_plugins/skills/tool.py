@@ -37,11 +37,11 @@ def choose(settings: Settings) -> Sequence[Choice]:
 
 
 def _skills(folders: Sequence[Path]) -> Iterator[Skill]:
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for first in (path for folder in folders for path in sorted((folder / _FOLDER).glob(f"*/{FIRST_FILE}"))):
         skill = read_skill(first.parent)
-        if found.setdefault(skill.name, first) != first:
-            raise SettingsError(f"{first}: there is another skill of this name, {found[skill.name]}; rename one.")
+        if paths.setdefault(skill.name, first) != first:
+            raise SettingsError(f"{first}: there is another skill of this name, {paths[skill.name]}; rename one.")
         yield skill
 
 

@@ -124,6 +124,6 @@ def uses(calls: Sequence[ToolCall]) -> tuple[Use, ...]:
 
 def differences(asked: Contract, other: Contract) -> Mapping[str, tuple[JsonValue, JsonValue]]:
     """Return the differing fields of two requests, with both values."""
-    mine, theirs = asked.model_dump(mode="json"), other.model_dump(mode="json")
-    names = dict.fromkeys((*mine, *theirs))
-    return {name: (mine.get(name), theirs.get(name)) for name in names if mine.get(name) != theirs.get(name)}
+    values, others = asked.model_dump(mode="json"), other.model_dump(mode="json")
+    names = dict.fromkeys((*values, *others))
+    return {name: (values.get(name), others.get(name)) for name in names if values.get(name) != others.get(name)}

@@ -69,13 +69,13 @@ class Tape:
     @cached_property
     def _entries(self) -> Mapping[str, list[Line]]:
         """Entries by request; failures count only if the request never succeeded."""
-        found: defaultdict[str, list[Line]] = defaultdict(list)
+        by_request: defaultdict[str, list[Line]] = defaultdict(list)
         for line in self.lines:
-            if asked := line.turn or line.tool:
-                found[_key(asked)].append(line)
-        for key, entries in found.items():
-            found[key] = [line for line in entries if line.failure is None] or entries[-1:]
-        return found
+            if request := line.turn or line.tool:
+                by_request[_key(request)].append(line)
+        for key, entries in by_request.items():
+            by_request[key] = [line for line in entries if line.failure is None] or entries[-1:]
+        return by_request
 
     def _describe_absence(self, asked: _Asked) -> str:
         same_kind = [other for line in self.lines if (other := line.turn or line.tool) and type(other) is type(asked)]
@@ -84,8 +84,8 @@ class Tape:
         if nearest is None:
             return f"{message} The tape has no such entry at all."
         parts = [
-            f"`{name}` is {_shown(mine)} here and {_shown(theirs)} there"
-            for name, (mine, theirs) in differences(asked, nearest).items()
+            f"`{name}` is {_shown(value)} here and {_shown(taped_value)} there"
+            for name, (value, taped_value) in differences(asked, nearest).items()
         ]
         return f"{message} The nearest entry differs: {'; '.join(parts)}."
 
@@ -190,9 +190,9 @@ class ReplayedTool:
         return frozenset(self.tape.facts.tools.get(self.spec.name, ()))
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        asked = ToolAsked(agent=context.agent, tool=self.spec.name, arguments=dict(arguments))
+        call = ToolAsked(agent=context.agent, tool=self.spec.name, arguments=dict(arguments))
         try:
-            line = self.tape.entry(asked, context.idempotency_key)
+            line = self.tape.entry(call, context.idempotency_key)
         except NotOnTape as absence:
             raise await _end_session(str(absence)) from None
         if line.result is None:

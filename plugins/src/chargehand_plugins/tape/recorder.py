@@ -154,11 +154,11 @@ class RecordingTool(WrappedTool):
     tape: Recorder
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        asked = ToolAsked(agent=context.agent, tool=self.spec.name, arguments=dict(arguments))
+        call = ToolAsked(agent=context.agent, tool=self.spec.name, arguments=dict(arguments))
         try:
             answer = await self.tool.use(arguments, context)
         except ApplicationError as error:
-            self.tape.keep(Line(tool=asked, failure=error.message))
+            self.tape.keep(Line(tool=call, failure=error.message))
             raise
-        self.tape.keep(Line(tool=asked, result=TapedAnswer(ok=answer.ok, output=answer.output, sources=answer.sources)))
+        self.tape.keep(Line(tool=call, result=TapedAnswer(ok=answer.ok, output=answer.output, sources=answer.sources)))
         return answer

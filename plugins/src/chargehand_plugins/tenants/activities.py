@@ -68,8 +68,8 @@ class Ledgers:
         """
         prefix = ledger_id(self.task_queue, "")
         query = f"WorkflowType = '{WorkflowType.TENANT}' AND TaskQueue = '{self.task_queue}' AND {OPEN}"
-        async for found in list_executions(client, query):
-            name = found.execution.workflow_id
+        async for ledger in list_executions(client, query):
+            name = ledger.execution.workflow_id
             if name.startswith(prefix):
                 handle = client.get_workflow_handle(name)
                 with UnlessGone():
@@ -117,8 +117,8 @@ class TenantActivities:
         sessions, ended = _Sessions(activity.client(), self.record, query.tenant), list[EndedSession]()
 
         async def look(entry: Entry) -> None:
-            if found := await sessions.end_of(entry):
-                ended.append(found)
+            if session := await sessions.end_of(entry):
+                ended.append(session)
 
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_SECONDS):
@@ -142,12 +142,12 @@ class TenantActivities:
         spent = [Decimal(0)]
 
         async def count(place: PlaceTaken) -> None:
-            found = await sessions.stand(place, midnight)
+            standing = await sessions.stand(place, midnight)
             earlier = keys[place.session] - {place.key}
-            if isinstance(found, Entry):
-                running.append(found)
-            elif found is not None:
-                spent.append(found)
+            if isinstance(standing, Entry):
+                running.append(standing)
+            elif standing is not None:
+                spent.append(standing)
                 ended.add(place.key)
             if earlier:
                 spent.append(await sessions.charged(place.session, midnight))
@@ -171,14 +171,14 @@ class _Sessions:
 
         A session without a place has not spent any of the tenant's budget, since anyone with access can send a request.
         """
-        found = await self._find(entry.session)
-        if not await self._took_place(entry, found):
+        description = await self._find(entry.session)
+        if not await self._took_place(entry, description):
             return EndedSession(key=entry.key, spent_usd=Decimal(0))
-        if found is not None and is_open(found):
+        if description is not None and is_open(description):
             return None
         steps = None
         with UnlessGone():
-            steps = found and (await read_trace(self.client, entry.session)).steps
+            steps = description and (await read_trace(self.client, entry.session)).steps
         if steps is None:
             return EndedSession(key=entry.key, spent_usd=entry.usd)  # its history has been deleted
         if any(step.kind in _WORKFLOWS and step.state == "running" for step in steps):
@@ -193,13 +193,13 @@ class _Sessions:
 
     async def stand(self, place: PlaceTaken, midnight: datetime) -> Entry | Decimal | None:
         """Return the place of a running session, or its spend since midnight; None if it has not started."""
-        found = await self._find(place.session)
-        if found is None:  # a restored database does not know it
+        description = await self._find(place.session)
+        if description is None:  # a restored database does not know it
             return await self.charged(place.session, midnight)
-        if not is_open(found) and found.close_time.ToDatetime(UTC) < midnight:
+        if not is_open(description) and description.close_time.ToDatetime(UTC) < midnight:
             return Decimal(0)
-        step = (await summarise(found, self.client.data_converter)).step
-        if is_open(found) and step in _NOT_BEGUN:
+        step = (await summarise(description, self.client.data_converter)).step
+        if is_open(description) and step in _NOT_BEGUN:
             return None
         entry = Entry(
             key=place.key,
@@ -209,7 +209,7 @@ class _Sessions:
             since=place.at,
             is_idle=step == _IDLE,
         )
-        ended = None if is_open(found) else await self.end_of(entry)
+        ended = None if is_open(description) else await self.end_of(entry)
         return entry if ended is None else ended.spent_usd
 
     async def charged(self, session: str, midnight: datetime) -> Decimal:

@@ -27,8 +27,8 @@ class Tenants(TypedByPeople):
 
     def limits_of(self, tenant: str) -> TenantLimits:
         own = self.tenants.get(tenant, TenantLimits())
-        given = {name: getattr(own, name) for name in own.model_fields_set}
-        return self.default.model_copy(update=given)
+        limits = {name: getattr(own, name) for name in own.model_fields_set}
+        return self.default.model_copy(update=limits)
 
     def problems(self, tenant: str) -> list[str]:
         """Explain why no session of this tenant may run, if so."""

@@ -77,12 +77,12 @@ async def tenant_usage(chargehand: Chargehand) -> tuple[TenantUsage, ...]:
     """
     client, task_queue = chargehand.client, chargehand.task_queue
     query = f"WorkflowType = '{WorkflowType.TENANT}' AND TaskQueue = '{task_queue}' AND {OPEN}"
-    found: list[TenantUsage] = []
+    usages: list[TenantUsage] = []
     with translated(""):
         try:
             async for execution in list_executions(client, query):
                 ledger = client.get_workflow_handle(execution.execution.workflow_id)
-                found.append(await ledger.query(USAGE, result_type=TenantUsage, rpc_timeout=_PATIENCE))
+                usages.append(await ledger.query(USAGE, result_type=TenantUsage, rpc_timeout=_PATIENCE))
         except RPCError as error:
             if error.status is not RPCStatusCode.FAILED_PRECONDITION:
                 raise
@@ -90,4 +90,4 @@ async def tenant_usage(chargehand: Chargehand) -> tuple[TenantUsage, ...]:
                 f"No worker polls the task queue '{task_queue}', so the ledgers of tenants cannot answer. Start a "
                 "worker; `chargehand doctor` shows those that run."
             ) from error
-    return tuple(sorted(found, key=lambda each: each.tenant))
+    return tuple(sorted(usages, key=lambda each: each.tenant))

@@ -22,13 +22,13 @@ async def tenants(connection: Connection, *, as_json: AsJson = False) -> None:
     from chargehand_plugins.tenants.limits import tenant_usage
 
     await connection.open(worker=False)
-    found = await tenant_usage(connection.chargehand)
+    usages = await tenant_usage(connection.chargehand)
     if as_json:
-        put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
+        put_json("[" + ",\n ".join(each.model_dump_json() for each in usages) + "]")
         return
-    if not found:
+    if not usages:
         say("No session of a tenant with limits has run today. Limits are set by CHARGEHAND_TENANTS.")
-    for usage in found:
+    for usage in usages:
         for line in usage_lines(usage):
             put(line)
 

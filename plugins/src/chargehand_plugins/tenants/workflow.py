@@ -132,10 +132,10 @@ class TenantWorkflow:
         """
         self._ledger.begin_day(workflow.now().date())
         named = dict.fromkeys([*self._ledger.running, *self._ledger.queue, *(key for key, _ in self._messages if key)])
-        asked = CountQuery(tenant=self._tenant, day=self._ledger.day, keys=tuple(named))
+        query = CountQuery(tenant=self._tenant, day=self._ledger.day, keys=tuple(named))
         self._ledger.is_doubtful = False  # one that arrives in the meantime triggers another recount
         count = await workflow.execute_activity_method(
-            TenantActivities.count_spent, asked, summary="count what was spent", **options.COUNT_SPENT
+            TenantActivities.count_spent, query, summary="count what was spent", **options.COUNT_SPENT
         )
         self._counted_at = workflow.now()
         self._messages = [(key, apply) for key, apply in self._messages if key not in count.ended]
@@ -189,16 +189,16 @@ class TenantWorkflow:
 
     async def _look(self, entries: Iterable[Entry]) -> None:
         """Find sessions that have ended silently."""
-        asked = EndedQuery(tenant=self._tenant, sessions=tuple(entries))
+        query = EndedQuery(tenant=self._tenant, sessions=tuple(entries))
         looking = workflow.execute_activity_method(
-            TenantActivities.find_ended, asked, summary="look for ended sessions", **options.FIND_ENDED
+            TenantActivities.find_ended, query, summary="look for ended sessions", **options.FIND_ENDED
         )
-        found = await options.unless_failed(looking)
-        if found is None or not found.ended:
+        result = await options.unless_failed(looking)
+        if result is None or not result.ended:
             return  # checked again later
         self._look_after = _FIRST_LOOK
         # After messages received meanwhile, so that a session that reported its spend is not charged twice.
-        self._messages += [(ended.key, partial(self._forget, ended)) for ended in found.ended]
+        self._messages += [(ended.key, partial(self._forget, ended)) for ended in result.ended]
 
     def _forget(self, ended: EndedSession) -> None:
         if ended.key in self._ledger.running:

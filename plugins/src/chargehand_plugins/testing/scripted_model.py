@@ -54,12 +54,12 @@ class ScriptedModel:
         return tuple(str(line) for number, line in enumerate(self.script.lines) if number not in matched)
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        asked = _asked(call)
-        self.asked.append(asked)
-        reply = self.script.reply(asked, self._given)
+        turn = _asked(call)
+        self.asked.append(turn)
+        reply = self.script.reply(turn, self._given)
         sent = self._sent(call, reply or Reply())
         problem = _problem(call, reply, sent)
-        key = (asked.kind, asked.agent, asked.instruction)
+        key = (turn.kind, turn.agent, turn.instruction)
         refused = _refusal(call.task)
         if reply and not problem and not reply.text and refused and self._last.get(key) == reply:
             problem = (
@@ -68,9 +68,7 @@ class ScriptedModel:
         if reply:
             self._last[key] = reply
         if problem and not self.problem:
-            self.problem = (
-                f"the script's reply to a turn '{asked.kind}' of '{asked.agent}' {problem}: {_to_write(call)}"
-            )
+            self.problem = f"the script's reply to a turn '{turn.kind}' of '{turn.agent}' {problem}: {_to_write(call)}"
         return sent
 
     def _sent(self, call: ModelCall, reply: Reply) -> ModelReply:
@@ -90,8 +88,8 @@ class ScriptedModel:
 def _asked(call: ModelCall) -> Asked:
     task = call.task.latest() if isinstance(call.task, ConverseTask) else call.task
     instruction = getattr(task, "instruction", "") or getattr(task, "goal", "")
-    told = (text for message in call.messages for text in (message.text, *(each.text for each in message.results)))
-    return Asked(call.task.kind, call.agent, instruction, "\n\n".join(filter(None, [call.system, *told])))
+    texts = (text for message in call.messages for text in (message.text, *(each.text for each in message.results)))
+    return Asked(call.task.kind, call.agent, instruction, "\n\n".join(filter(None, [call.system, *texts])))
 
 
 def _problem(call: ModelCall, reply: Reply | None, sent: ModelReply) -> str:

@@ -113,8 +113,8 @@ class _Person:
             name, payloads = ConversationMessages.say.name, PAYLOADS.to_payloads([self.messages[self._said - 1]])
             server.send_update(self.session, f"message-{self._said}", name, payloads)
             return True
-        asked = server.query(self.session, ConversationMessages.transcript.name)
-        if self._is_closed or asked is None or PAYLOADS.from_payloads([asked], [Transcript])[0].jobs:
+        payload = server.query(self.session, ConversationMessages.transcript.name)
+        if self._is_closed or payload is None or PAYLOADS.from_payloads([payload], [Transcript])[0].jobs:
             return False
         self._is_closed = True
         server.send_update(self.session, "close", ConversationMessages.close.name, [])

@@ -241,12 +241,12 @@ class StandInChargehand(Chargehand):
         `uploads` has the documents, which are not read.
         """
         number = len(self._runs)
-        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
+        session_request = contract(SessionRequest, goal=request) if isinstance(request, str) else request
         session_id = f"session-{number + 1}" if session_id is None else valid_id(session_id)
         if session_id not in self._runs:
             script = self._scripts[min(number, len(self._scripts) - 1)]
-            self._runs[session_id] = _Run(script, asked, tuple(documents))
-        refuse_difference(session_id, self._runs[session_id].request, asked)
+            self._runs[session_id] = _Run(script, session_request, tuple(documents))
+        refuse_difference(session_id, self._runs[session_id].request, session_request)
         return self.session(session_id)
 
     run = Chargehand.run
@@ -262,9 +262,9 @@ class StandInChargehand(Chargehand):
         """Open a conversation; return the existing one for the same id and request."""
         fallback = f"conversation-{len(self.talks) + 1}"
         conversation_id = fallback if conversation_id is None else valid_id(conversation_id, "conversation_id")
-        asked = contract(ConversationRequest, **fields) if request is None else request
-        talk = self.talks.setdefault(conversation_id, Talk(asked, self._replies))
-        refuse_difference(conversation_id, talk.request, asked)
+        conversation_request = contract(ConversationRequest, **fields) if request is None else request
+        talk = self.talks.setdefault(conversation_id, Talk(conversation_request, self._replies))
+        refuse_difference(conversation_id, talk.request, conversation_request)
         return self.conversation(conversation_id)
 
     def conversation(self, conversation_id: str) -> StandInConversation:
@@ -289,9 +289,9 @@ class StandInChargehand(Chargehand):
         documents: Sequence[Document] = (),  # noqa: ARG002  # nothing is started
     ) -> None:
         """Validate a schedule and store it in `schedules`, without starting sessions."""
-        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
+        session_request = contract(SessionRequest, goal=request) if isinstance(request, str) else request
         self.schedules[schedule_id] = scheduled(
-            schedule_id, asked, self.task_queue, times(cron, every, time_zone), overlap
+            schedule_id, session_request, self.task_queue, times(cron, every, time_zone), overlap
         )
 
     async def unschedule(self, schedule_id: str) -> None:
@@ -308,12 +308,12 @@ class StandInChargehand(Chargehand):
         state, ids = filters.get("state"), filters.get("ids")
         since, before = filters.get("since") or _AT, filters.get("before")
         for session_id in [*reversed(self._runs)][:limit]:
-            found = self.summary(session_id)
-            is_wanted = all(value in (None, getattr(found, name)) for name, value in named.items())
-            is_wanted &= (ids is None or session_id in ids) and state in (None, found.state, found.step)
-            is_in_time = since <= found.started_at and (before is None or found.started_at < before)
+            session = self.summary(session_id)
+            is_wanted = all(value in (None, getattr(session, name)) for name, value in named.items())
+            is_wanted &= (ids is None or session_id in ids) and state in (None, session.state, session.step)
+            is_in_time = since <= session.started_at and (before is None or session.started_at < before)
             if is_wanted and is_in_time and not filters.get("waiting"):
-                yield found
+                yield session
 
     async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
         return ()

@@ -75,8 +75,8 @@ class StandInConversation(Conversation):
         )
         if isinstance(content, ConversationMessage):
             agent, replied = talk.request.agent or "agent", sum(line.kind == "reply" for line in talk.lines)
-            said, text = talk.add("user", content.text), talk.replies[min(replied, len(talk.replies) - 1)]
-            answer = Reply(number=talk.add(agent, text), answers=(said,), agent=agent, text=text, at=_AT)
+            line_number, text = talk.add("user", content.text), talk.replies[min(replied, len(talk.replies) - 1)]
+            answer = Reply(number=talk.add(agent, text), answers=(line_number,), agent=agent, text=text, at=_AT)
         elif message.returns is Transcript:
             answer = Transcript(lines=tuple(talk.lines), floor=talk.request.agent or "agent")
         return cast("Output", answer)

@@ -49,14 +49,14 @@ async def _finished(session_id: str) -> tuple[Report, tuple[str, ...]]:
     """Read the report and documents of an ended session of this worker's task queue."""
     client, own = activity.client(), activity.info().task_queue
     try:
-        found = (await describe(client, session_id)).workflow_execution_info
+        description = (await describe(client, session_id)).workflow_execution_info
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise invalid_input("VerificationRequest", [f"session: {SessionNotFound(session_id)}"]) from error
         raise
-    if found.type.name != WorkflowType.SUPERVISOR or found.task_queue != own:
+    if description.type.name != WorkflowType.SUPERVISOR or description.task_queue != own:
         raise invalid_input("VerificationRequest", [f"session: is not a session of the task queue '{own}'"])
-    if is_open(found):
+    if is_open(description):
         raise invalid_input("VerificationRequest", ["session: it still runs; verify it when it has ended"])
     session = Session(client, session_id)
     try:
@@ -87,10 +87,10 @@ async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCh
     for stretch in _CUT_GAP.sub("", quote.rstrip()).split(PASSAGE_GAP):
         at = 0
         for line in filter(None, map(as_compared, stretch.split("\n"))):
-            found = there.find(line, at)
-            if found < 0:
+            start = there.find(line, at)
+            if start < 0:
                 return QuoteCheck(ref=place, stands=False, problem=f"these words do not stand there: {line[:80]}")
-            at = found + len(line)
+            at = start + len(line)
     return QuoteCheck(ref=place, stands=True)
 
 

@@ -95,13 +95,13 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
     if wait.kind == "message":
         return
     steps = sorted(session.facts.notices, key=lambda step: step.after)
-    told, sending = dict[str, str](), list[_Sending]()
+    notice_ids, sending = dict[str, str](), list[_Sending]()
     for step in steps:
         if not await _is_due(session, wait, step, decision):
             break
         own = [each for each in steps if each.channel == step.channel]
         due = sum(wait.since + each.after <= workflow.now() for each in own)
-        number, last = own.index(step), told.get(step.channel, "")
+        number, last = own.index(step), notice_ids.get(step.channel, "")
         if decision is None and number < due - 1:
             continue
         notice = WebhookNotice(
@@ -111,7 +111,7 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
             at=workflow.now(),
             after=f"{began}/{step.channel}/{due - 1}" if decision else last,
         )
-        told[step.channel] = notice.id
+        notice_ids[step.channel] = notice.id
         sending += await _start(notice)
     if decision is None:
         await workflow.wait_condition(lambda: not _is_open(session, wait) or all(each.done() for each in sending))

@@ -107,8 +107,8 @@ class _RequiresToken:
         self._expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] == "http" and not hmac.compare_digest(given, self._expected):
+        header = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "http" and not hmac.compare_digest(header, self._expected):
             refusal = PlainTextResponse(
                 "Send the token: `Authorization: Bearer …`.", 401, {"WWW-Authenticate": "Bearer"}
             )

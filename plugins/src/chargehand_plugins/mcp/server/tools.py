@@ -150,19 +150,19 @@ class SessionTools:
 
     async def session_result(self, session: SessionId, ctx: Context, wait_seconds: Wait = 20) -> str:
         """Return the report of a session as Markdown with its sources. Waits up to wait_seconds for it."""
-        found = await self._session(session)
-        position = await self._wait(found, wait_seconds, ctx)
+        handle = await self._session(session)
+        position = await self._wait(handle, wait_seconds, ctx)
         if position.next_tools != RESULT:
-            return f"There is no report yet. {await self._standing(found)}"
-        return _shortened(report_markdown(await found.result()))
+            return f"There is no report yet. {await self._standing(handle)}"
+        return _shortened(report_markdown(await handle.result()))
 
     async def list_sessions(self, limit: Annotated[int, Field(ge=1, le=100)] = 10) -> list[Listed]:
         """List the latest sessions, including those of other callers."""
         await self._open()
-        found = self._connection.chargehand.list(limit)
+        summaries = self._connection.chargehand.list(limit)
         return [
             Listed(session=each.id, state=each.state, shown=each.shown, started_at=each.started_at)
-            async for each in found
+            async for each in summaries
         ]
 
     async def list_artifacts(self, session: SessionId) -> list[Artifact]:
@@ -195,9 +195,9 @@ class SessionTools:
         """Build the tool of a message: its arguments are the session and the message's fields."""
 
         async def send(session: str, **fields: Any) -> object:
-            found = await self._session(session)
-            answer = await found.send(message, message.content(**fields))
-            return answer if message.kind == "query" else await self._standing(found)
+            handle = await self._session(session)
+            answer = await handle.send(message, message.content(**fields))
+            return answer if message.kind == "query" else await self._standing(handle)
 
         known: dict[str, Any] = message.takes.model_json_schema()["properties"] if message.takes else {}
         parameters = [
@@ -255,10 +255,10 @@ class SessionTools:
         return self._connection.session(session_id)
 
     async def _report(self, session_id: str) -> Report:
-        found = await self._session(session_id)
+        handle = await self._session(session_id)
         if await self._goes_on(session_id):
             raise BadRequest(f"Session '{session_id}' has not ended yet.")
-        return await found.result()
+        return await handle.result()
 
     async def _wait(self, session: Session, seconds: int, ctx: Context) -> Position:
         """Wait until a session needs something or has ended, reporting progress meanwhile."""

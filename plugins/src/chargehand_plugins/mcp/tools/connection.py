@@ -145,13 +145,13 @@ class Connection:
         self._questions += 1
         if self._questions > _MOST_QUESTIONS:
             self._leave.set()
-        asked = elicitation_of(self._declared.name, params)
-        if asked is None:
+        elicitation = elicitation_of(self._declared.name, params)
+        if elicitation is None:
             return types.ElicitResult(action="decline")
-        if asked.key not in self._answers:
-            self._asked = self._asked or asked
+        if elicitation.key not in self._answers:
+            self._asked = self._asked or elicitation
             return types.ElicitResult(action="cancel")
-        answer = self._answers[asked.key]
+        answer = self._answers[elicitation.key]
         if answer is None:
             return types.ElicitResult(action="decline")
         return types.ElicitResult(action="accept", content=dict(answer))

@@ -162,24 +162,24 @@ class _Translation:
     def translate(self, schema: object, deepest: int) -> dict[str, JsonValue]:
         """Translate a schema up to a nesting depth. Raises `_NoStrictForm`."""
         self._left -= 1
-        given = _mapping(schema)
-        if self._left < 0 or deepest < 0 or not given:
+        keywords = _mapping(schema)
+        if self._left < 0 or deepest < 0 or not keywords:
             raise _NoStrictForm
-        if "$ref" in given:
-            return self.translate(self._definitions.get(str(given["$ref"]).rpartition("/")[2]), deepest - 1)
-        written: dict[str, JsonValue] = {"description": words} if (words := _words(given)) else {}
-        kinds = _list(given.get("type"))
-        if options := _list(given.get("anyOf") or given.get("oneOf")) or kinds:
+        if "$ref" in keywords:
+            return self.translate(self._definitions.get(str(keywords["$ref"]).rpartition("/")[2]), deepest - 1)
+        written: dict[str, JsonValue] = {"description": words} if (words := _words(keywords)) else {}
+        kinds = _list(keywords.get("type"))
+        if options := _list(keywords.get("anyOf") or keywords.get("oneOf")) or kinds:
             # One type at a time, each with the whole schema.
-            inner = ({**given, "type": kind} for kind in kinds) if options is kinds else options
+            inner = ({**keywords, "type": kind} for kind in kinds) if options is kinds else options
             return {**written, "anyOf": [self.translate(option, deepest - 1) for option in inner]}
-        match given.get("type"):
+        match keywords.get("type"):
             case str() as kind if kind in _PLAIN_TYPES:
-                return {**written, "type": kind, **_choices(given)}
+                return {**written, "type": kind, **_choices(keywords)}
             case "array":
-                return {**written, "type": "array", "items": self.translate(given.get("items"), deepest - 1)}
+                return {**written, "type": "array", "items": self.translate(keywords.get("items"), deepest - 1)}
             case "object":
-                return {**written, **self._object(given, deepest)}
+                return {**written, **self._object(keywords, deepest)}
             case _:
                 raise _NoStrictForm
 

@@ -112,10 +112,10 @@ class McpServer:
             ServerUnusable: the answer is lost.
             MCPError: the server refuses the call.
         """
-        given = self._approved[tool].arguments(arguments)
+        server_arguments = self._approved[tool].arguments(arguments)
         if not self.declared.elicitation:
-            return await connection.call(tool, given), None
-        return await connection.call_answering(tool, given, answers)
+            return await connection.call(tool, server_arguments), None
+        return await connection.call_answering(tool, server_arguments, answers)
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -70,7 +70,7 @@ class McpTool:
             async with self._server.connected(context.credentials, self._tool) as connection:
                 is_called = True
                 answers = context.answers if isinstance(context, CallContext) else {}
-                result, asked = await self._server.call(connection, self._tool, arguments, answers)
+                result, question = await self._server.call(connection, self._tool, arguments, answers)
         except (WithdrawnTool, ValueError) as refused:
             return failed(str(refused))
         except MCPError as error:
@@ -82,8 +82,8 @@ class McpTool:
             if self.spec.acts and not is_called:
                 return failed(f"Nothing was done: {error.message}.")
             raise
-        if asked is not None:
-            return NeedsInput(output={"error": "Its server asks a person, who has not answered."}, elicitation=asked)
+        if question is not None:
+            return NeedsInput(output={"error": "Its server asks a person, who has not answered."}, elicitation=question)
         return await self._answer(arguments, result)
 
     async def _answer(self, given: Mapping[str, JsonValue], result: "CallToolResult") -> ToolAnswer:
@@ -92,17 +92,17 @@ class McpTool:
             words = _clean(self._server, text, _SERVER_ERROR_CHARACTERS)
             return failed(words or "The tool failed, and its server does not say why.")
         pictures, unread = await self._pictures(result)
-        text = "\n\n".join(filter(None, (text, *(said for _, said in pictures))))
+        text = "\n\n".join(filter(None, (text, *(description for _, description in pictures))))
         left_out += [f"image ({unread})"] if unread else []
         answer = _answer(self._server, self._name, self._tool, given, text=text, left_out=left_out)
         return answer.model_copy(update={"pictures": tuple(name for name, _ in pictures)})
 
     async def _pictures(self, result: "CallToolResult") -> tuple[list[tuple[str, str]], int]:
         """Store the first pictures of a result; return them, and the number omitted."""
-        given = [block.data for block in result.content if block.type == "image"]
-        stored = [await self._store(data) for data in given[:MOST_PICTURES]]
+        images = [block.data for block in result.content if block.type == "image"]
+        stored = [await self._store(data) for data in images[:MOST_PICTURES]]
         pictures = [each for each in stored if each]
-        return pictures, len(given) - len(pictures)
+        return pictures, len(images) - len(pictures)
 
     async def _store(self, data: str) -> tuple[str, str] | None:
         try:

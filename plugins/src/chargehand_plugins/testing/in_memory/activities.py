@@ -64,12 +64,12 @@ class RunningActivities:
 
     def start(self) -> None:
         """Start queued activities, and cancel abandoned ones."""
-        for execution, asked in self._asked:
-            if (execution.workflow_id, asked.seq) not in self._unwanted:
-                self.tasks[asyncio.create_task(self._carry_out(execution, asked))] = execution, asked
+        for execution, command in self._asked:
+            if (execution.workflow_id, command.seq) not in self._unwanted:
+                self.tasks[asyncio.create_task(self._carry_out(execution, command))] = execution, command
         self._asked.clear()
-        for task, (execution, asked) in self.tasks.items():
-            if (execution.workflow_id, asked.seq) in self._unwanted:
+        for task, (execution, command) in self.tasks.items():
+            if (execution.workflow_id, command.seq) in self._unwanted:
                 task.cancel()
         self._unwanted.clear()
 
@@ -79,9 +79,9 @@ class RunningActivities:
     def resolve_ended(self, server: Server) -> None:
         """Deliver the results of finished activities to workflows."""
         for task in [task for task in self.tasks if task.done()]:
-            execution, asked = self.tasks.pop(task)
+            execution, command = self.tasks.pop(task)
             if not task.cancelled():
-                server.resolve(execution, asked, *task.result())
+                server.resolve(execution, command, *task.result())
 
     async def _carry_out(self, execution: Execution, asked: ScheduleActivity) -> _Ended:
         """Make attempts without delays, for as long as a server would."""
@@ -100,13 +100,13 @@ class RunningActivities:
                 result: Contract = await environment.run(_with_heartbeats(function), argument)
                 return jobs.PAYLOADS.to_payload(result), None
             except Exception as error:  # noqa: BLE001  # any exception is the attempt's outcome
-                told = (
+                failure = (
                     error
                     if isinstance(error, ApplicationError)
                     else ApplicationError(str(error), type=type(error).__name__)
                 )
-                if told.non_retryable or attempt == most:
-                    return None, jobs.application_failure(told)
+                if failure.non_retryable or attempt == most:
+                    return None, jobs.application_failure(failure)
         raise AssertionError("unreachable")
 
 

@@ -163,12 +163,12 @@ class Server:
             return
         execution.task_is_due = False
         execution.tasks += 1
-        given, execution.inbox = execution.inbox, []
+        batch, execution.inbox = execution.inbox, []
         unsent, events = Unsent(), execution.events + _EVENTS_OF_TASK
-        while given:
-            commands = execution.activate(given, self.now)
-            events += len(given) + len(commands)
-            given = [job for command in commands for job in self._take(execution, command, unsent)]
+        while batch:
+            commands = execution.activate(batch, self.now)
+            events += len(batch) + len(commands)
+            batch = [job for command in commands for job in self._take(execution, command, unsent)]
         execution.events = events
         self._send(execution, unsent)
 
@@ -176,16 +176,16 @@ class Server:
         """Accept a command; those that the SDK's core answers itself are answered immediately."""
         written = command.WhichOneof("variant") or ""
         # The relevant fields of local activities have the same names.
-        kind, asked = written.replace("local_", ""), getattr(command, written)
+        kind, attributes = written.replace("local_", ""), getattr(command, written)
         if kind in _BEGINNING:
-            unsent.commands[kind][asked.seq] = asked
+            unsent.commands[kind][attributes.seq] = attributes
         elif kind in _CLOSING:
-            unsent.end = unsent.end or _end(kind, asked)
+            unsent.end = unsent.end or _end(kind, attributes)
         elif kind == "continue_as_new_workflow_execution":
-            unsent.continued = asked
+            unsent.continued = attributes
         elif kind not in _WITHOUT_EFFECT:
             handler: Callable[[Execution, Any, Unsent], list[Job]] = getattr(self, f"_take_{kind}")
-            return handler(execution, asked, unsent)
+            return handler(execution, attributes, unsent)
         return []
 
     def _take_update_response(self, _: Execution, asked: Any, __: Unsent) -> list[Job]:
