@@ -102,7 +102,7 @@ def schema_problems(schema: JsonSchema, where: str) -> list[str]:
     """List why a schema is unusable, each with its location; empty if it is usable."""
     token = _WEIGHT.set(_Bound(_MOST_WEIGHT))
     try:
-        refused = islice(_refused(schema, schema, ""), MOST_PROBLEMS)
+        refused = islice(_refusals(schema, schema, ""), MOST_PROBLEMS)
         problems = [f"{where}{path}: {problem}" for path, problem in refused]
     finally:
         _WEIGHT.reset(token)
@@ -146,10 +146,10 @@ def canonical(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
-def _refused(schema: object, root: JsonSchema, path: str) -> Iterator[tuple[str, str]]:
+def _refusals(schema: object, root: JsonSchema, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(schema, list):
         for number, inner in enumerate(cast("list[object]", schema)):
-            yield from _refused(inner, root, f"{path}.{number}")
+            yield from _refusals(inner, root, f"{path}.{number}")
     if not isinstance(schema, dict):
         return
     for keyword, value in cast("dict[str, object]", schema).items():
@@ -158,11 +158,11 @@ def _refused(schema: object, root: JsonSchema, path: str) -> Iterator[tuple[str,
             continue
         if keyword in _OF_NAMES and isinstance(value, dict):
             for name, inner in cast("dict[str, object]", value).items():
-                yield from _refused(inner, root, f"{place}.{printable(name, 60)}")
+                yield from _refusals(inner, root, f"{place}.{printable(name, 60)}")
             continue
         if problem := _problem_of(keyword, value, root, is_root=not path):
             yield place, problem
-        yield from _refused(value, root, place)
+        yield from _refusals(value, root, place)
 
 
 def _problem_of(keyword: str, value: object, root: JsonSchema, *, is_root: bool) -> str:
@@ -179,7 +179,7 @@ def _problem_of(keyword: str, value: object, root: JsonSchema, *, is_root: bool)
 
 def _pattern_problem(pattern: str) -> str:
     try:
-        _WEIGHT.get().take(_measured(pattern).weight)
+        _WEIGHT.get().take(_measure(pattern).weight)
         _pattern(pattern)
     except _TooMuch:
         return "repeats too much, beside the other patterns; use maxLength, or [a-z] instead of \\w"
@@ -228,7 +228,7 @@ class _Measured(NamedTuple):
 
 
 @lru_cache(maxsize=500)
-def _measured(pattern: str) -> _Measured:
+def _measure(pattern: str) -> _Measured:
     """Compute upper bounds of a pattern's states and compilation cost."""
     sums, last = [_Measured(0, 0)], _Measured(0, 0)
     for part in _PATTERN_PART.finditer(pattern):
@@ -262,7 +262,7 @@ def _weight(part: str) -> int:
 
 def _check_pattern(_: object, pattern: str, instance: object, __: object) -> Iterator[InvalidValue]:
     if isinstance(instance, str):
-        _STEPS.get().take(_measured(pattern).states * len(instance) // _STATES_A_STEP)
+        _STEPS.get().take(_measure(pattern).states * len(instance) // _STATES_A_STEP)
     if isinstance(instance, str) and not _pattern(pattern).isinstance_python(instance):
         yield InvalidValue(f"does not match the pattern {pattern!r}")
 
@@ -373,7 +373,7 @@ def read_data(value: JsonValue, schema: JsonSchema | None, *, is_required: bool)
     if schema is None or (value is None and not is_required):
         return None, ""
     # A string can be the data itself, or JSON text.
-    candidates = [value, _parsed(value)] if isinstance(value, str) else [value]
+    candidates = [value, _parse(value)] if isinstance(value, str) else [value]
     if any(depth(candidate) > MOST_DEPTH for candidate in candidates):
         return None, f"data: is nested more than {MOST_DEPTH} levels deep"
     problems: list[str] = []
@@ -384,7 +384,7 @@ def read_data(value: JsonValue, schema: JsonSchema | None, *, is_required: bool)
     return None, join_problems(problems)
 
 
-def _parsed(text: str) -> JsonValue:
+def _parse(text: str) -> JsonValue:
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError:

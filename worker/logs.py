@@ -104,7 +104,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base class's name
         """Escape control characters, and drop the task with its exception that asyncio appends."""
-        record.message = _escaped(self._told(record))
+        record.message = _escape(self._message(record))
         return super().formatMessage(record)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  # the base class's name
@@ -112,7 +112,7 @@ class TextFormatter(logging.Formatter):
             return super().formatException(ei)
         return "\n".join(_traceback_lines(ei[1])) if ei[1] else ""
 
-    def _told(self, record: logging.LogRecord) -> str:
+    def _message(self, record: logging.LogRecord) -> str:
         message = record.getMessage()
         if record.name == "asyncio" and self._redacts:
             message = message.partition("\n")[0]
@@ -130,7 +130,7 @@ class JsonFormatter(TextFormatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": self._told(record),
+            "message": self._message(record),
             "worker": f"{record.process}@{_HOST}",
             **correlation(record),
         }
@@ -193,7 +193,7 @@ def _plain(value: object) -> object:
     return text if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -50,7 +50,7 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
         plugins = [
             each for extension in added for each in extension.list_of(Plugin, "client plug-ins", settings, closing)
         ]
-        client = await _connected(settings, stop, runtime, plugins)
+        client = await _connect(settings, stop, runtime, plugins)
         if client is None:
             return
         async with polling(client, settings, activities, member):
@@ -152,7 +152,7 @@ def converter(settings: Settings, namespace: str) -> DataConverter:
     return data_converter(encryption(settings), storage)
 
 
-async def _connected(
+async def _connect(
     settings: Settings, stop: asyncio.Event, runtime: Runtime, plugins: Sequence[Plugin]
 ) -> Client | None:
     """Connect, waiting as long as the server takes to start; None if the worker is stopped first."""

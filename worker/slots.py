@@ -65,7 +65,7 @@ class PacedSlots(CustomSlotSupplier):
 
     def begin(self, started: datetime) -> float:
         """Record the start of an activity that the server dispatched at `started`; return the seconds in between."""
-        waited = self._waited(time.monotonic(), started.timestamp())
+        waited = self._delay(time.monotonic(), started.timestamp())
         with self._lock:
             permit = next(iter(self._arrived), None)
             if permit is not None:
@@ -78,7 +78,7 @@ class PacedSlots(CustomSlotSupplier):
         self._changed.set()
         return waited
 
-    def _waited(self, now: float, started: float) -> float:
+    def _delay(self, now: float, started: float) -> float:
         """Return the delay relative to the fastest start so far, since the two clocks are unrelated.
 
         The fastest start decays slowly, so that a small step of the server's clock does not slow the worker forever.

@@ -136,7 +136,7 @@ class RunningActivities(AroundActivities):
 
 async def take_over(client: Client, state_dir: Path) -> None:
     """Make the server immediately repeat the activities of killed workers of this host."""
-    with _abandoned(state_dir / _FOLDER) as attempts:
+    with _take_files(state_dir / _FOLDER) as attempts:
         if not attempts:
             return
         ended = 0
@@ -151,7 +151,7 @@ async def take_over(client: Client, state_dir: Path) -> None:
 
 
 @contextmanager
-def _abandoned(folder: Path) -> Generator[Sequence[Attempt]]:
+def _take_files(folder: Path) -> Generator[Sequence[Attempt]]:
     """Read the files of dead workers, then remove them."""
     host, attempts = _host(), list[Attempt]()
     with ExitStack() as files:

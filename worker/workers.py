@@ -64,7 +64,7 @@ def build_workers(
             queue,
             PacedSlots(at_once),
             activities=[functions[activity.__name__]],
-            interceptors=[*interceptors, *_added(client, settings)],
+            interceptors=[*interceptors, *_added_interceptors(client, settings)],
             per_second=settings.requests_per_second if queue == turns else None,
         )
 
@@ -91,7 +91,7 @@ def build_worker(
         cached_workflows=cached_workflows,
         interceptors=[
             *interceptors,
-            *_added(client, settings),
+            *_added_interceptors(client, settings),
             *INTERCEPTORS,
             set_heartbeat_timeout(timedelta(seconds=settings.heartbeat_timeout)),
         ],
@@ -139,7 +139,7 @@ def _worker(
     )
 
 
-def _added(client: Client, settings: Settings) -> list[Interceptor]:
+def _added_interceptors(client: Client, settings: Settings) -> list[Interceptor]:
     added = installed().interceptors
     return [each for extension in added for each in extension.list_of(Interceptor, "interceptors", settings, client)]
 

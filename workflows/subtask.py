@@ -42,7 +42,7 @@ class SubtaskWorkflow:
         except (asyncio.CancelledError, ActivityError) as error:
             if not is_cancelled_exception(error):
                 raise
-            outcome = self._unfinished("cancelled", "It was asked to stop.")
+            outcome = self._unfinished_outcome("cancelled", "It was asked to stop.")
         return self._agent.result(outcome, workflow.now())
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the session sends: replies, and a person's messages.")
@@ -66,9 +66,9 @@ class SubtaskWorkflow:
             try:
                 result = await self._take(request, task)
             except CannotPay as error:
-                return self._unfinished(error.reason, "Its grant could not pay for another turn.")
+                return self._unfinished_outcome(error.reason, "Its grant could not pay for another turn.")
             except TurnLost as error:
-                return self._unfinished(error.reason, error.message)
+                return self._unfinished_outcome(error.reason, error.message)
             agent.inbox.confirm()
             agent.conversation.keep(task, result)
             if outcome := agent.outcome_of(result):
@@ -80,8 +80,8 @@ class SubtaskWorkflow:
                 await make_calls(agent, result, number)
                 agent.keep_calls()
             elif not agent.correct(result):
-                return self._unfinished(_reason(result), complaint(result))
-        return self._unfinished("out_of_rounds", "It had no answer after its last round.")
+                return self._unfinished_outcome(_reason(result), complaint(result))
+        return self._unfinished_outcome("out_of_rounds", "It had no answer after its last round.")
 
     async def _make_room(self, request: SubtaskRequest, *, is_first: bool) -> None:
         """Compact a long conversation, and continue a long run as new.
@@ -150,7 +150,7 @@ class SubtaskWorkflow:
             priority=workflow.info().priority,
         )
 
-    def _unfinished(self, reason: FailureReason, message: str) -> Outcome:
+    def _unfinished_outcome(self, reason: FailureReason, message: str) -> Outcome:
         return self._agent.unfinished_outcome(reason, message, workflow.now())
 
 

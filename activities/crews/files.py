@@ -148,9 +148,9 @@ def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> lis
         tools = {**tools, **dict.fromkeys(server.tool_names, server.capabilities)}
         acting = {*acting, *(name for name, tool in server.tool_names.items() if tool in server.acts)}
     return [
-        *_repeated("mcp", (server.name for server in crew.mcp)),
+        *_duplicates("mcp", (server.name for server in crew.mcp)),
         *_size_problems(crew),
-        *_repeated("agents", (agent.name for agent in crew.agents)),
+        *_duplicates("agents", (agent.name for agent in crew.agents)),
         *_ownership_problems(crew, acting),
         *(problem for agent in crew.agents for problem in _agent_problems(crew, agent, tools)),
         *(problem for agent in crew.agents for problem in _policy_problems(crew, agent)),
@@ -240,7 +240,7 @@ def custom_agents(crew: Crew, drafts: Sequence[AgentDraft], tools: Tools) -> tup
     return agents, problems[:MOST_PROBLEMS]
 
 
-def _repeated(where: str, names: Iterable[str]) -> Iterator[str]:
+def _duplicates(where: str, names: Iterable[str]) -> Iterator[str]:
     counts = Counter(names).items()
     return (f"{where}: the name '{name}' occurs {count} times" for name, count in counts if count > 1)
 

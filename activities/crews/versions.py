@@ -95,7 +95,7 @@ class CrewVersions:
         """Add agents to a session's crew and store that version, so that every worker can find it."""
         name, _, digest = pinned.reference.partition("@")
         crew = pinned.crew.replace(agents=(*pinned.crew.agents, *agents))
-        version = self._known.get(digest) or await self._stored(name, digest)
+        version = self._known.get(digest) or await self._load(name, digest)
         return await self._store_version(name, version.replace(crews={**version.crews, name: crew}))
 
     async def find(self, reference: str) -> PinnedCrew:
@@ -103,16 +103,16 @@ class CrewVersions:
         name, _, digest = reference.partition("@")
         if not digest and name in self._crews:
             version = self._version(name)
-            return self._pinned(name, hashlib.sha256(version.content()).hexdigest(), version)
-        return self._pinned(name, digest, self._known.get(digest) or await self._stored(name, digest))
+            return self._pin(name, hashlib.sha256(version.content()).hexdigest(), version)
+        return self._pin(name, digest, self._known.get(digest) or await self._load(name, digest))
 
     async def _store_version(self, name: str, version: _Version) -> PinnedCrew:
         content = version.content()
         if self._store is not None:
             await asyncio.to_thread(self._store.put, content)
-        return self._pinned(name, hashlib.sha256(content).hexdigest(), version)
+        return self._pin(name, hashlib.sha256(content).hexdigest(), version)
 
-    def _pinned(self, name: str, digest: str, version: _Version) -> PinnedCrew:
+    def _pin(self, name: str, digest: str, version: _Version) -> PinnedCrew:
         self._known[digest] = version
         if self._store is not None and len(self._known) > MOST_KEPT:
             del self._known[next(iter(self._known))]
@@ -125,7 +125,7 @@ class CrewVersions:
         }
         return PinnedCrew(version.crews[name], specs, version.models, version.named, f"{name}@{digest}")
 
-    async def _stored(self, name: str, digest: str) -> _Version:
+    async def _load(self, name: str, digest: str) -> _Version:
         if self._store is None or not digest:
             raise _unavailable(name, "is not on this worker")
         try:

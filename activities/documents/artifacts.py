@@ -100,7 +100,7 @@ class ArtifactStore:
         if actual_digest != digest:
             with _explain_errors():
                 require_plain(digest, start)
-            raise _damaged(digest)
+            raise _damage_error(digest)
         return path
 
     def read(self, digest: str) -> bytes:
@@ -110,7 +110,7 @@ class ArtifactStore:
             mark_used(self._path(digest))
         except OSError as error:
             raise _missing(digest) from error
-        return _verified(self._encryption, digest, stored)
+        return _verify(self._encryption, digest, stored)
 
     def _path(self, digest: str) -> Path:
         if not _DIGEST.fullmatch(digest):
@@ -177,7 +177,7 @@ class BucketStore:
                 return
             stored = io.BytesIO()
             if self._bucket.fetch(artifact_key(digest), stored):
-                self._cache.put(_verified(self._encryption, digest, stored.getvalue()))
+                self._cache.put(_verify(self._encryption, digest, stored.getvalue()))
 
     def _fetch_file(self, digest: str) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -188,7 +188,7 @@ class BucketStore:
             if is_stored and self._cache.put_file(draft) != digest:
                 with draft.open("rb") as file:
                     require_plain(digest, file.read(16))
-                raise _damaged(digest)
+                raise _damage_error(digest)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -210,16 +210,16 @@ def _missing(digest: str) -> ArtifactError:
     )
 
 
-def _damaged(digest: str) -> ArtifactError:
+def _damage_error(digest: str) -> ArtifactError:
     return ArtifactError(f"the content stored under {digest} is damaged: delete it and upload it again")
 
 
-def _verified(encryption: Encryption | None, digest: str, stored: bytes) -> bytes:
+def _verify(encryption: Encryption | None, digest: str, stored: bytes) -> bytes:
     """Decrypt and verify stored bytes. Raises `ArtifactError`."""
     with _explain_errors():
         content = open_stored(encryption, digest, stored)
     if content is None:
-        raise _damaged(digest)
+        raise _damage_error(digest)
     return content
 
 

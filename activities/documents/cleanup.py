@@ -50,18 +50,18 @@ def sweep(folders: Iterable[Path], unused_for: timedelta) -> int:
     """
     before = time.time() - unused_for.total_seconds()
     removed = 0
-    for path in islice(_unused(folders, before), _MOST_AT_ONCE):
+    for path in islice(_unused_files(folders, before), _MOST_AT_ONCE):
         removed += _remove(path, before)
     return removed
 
 
-def _unused(folders: Iterable[Path], before: float) -> Iterator[Path]:
+def _unused_files(folders: Iterable[Path], before: float) -> Iterator[Path]:
     for folder in folders:
         with suppress(OSError):
             for entry in list(os.scandir(folder)):
                 path = Path(entry.path)
                 if len(entry.name) == 2 and entry.is_dir(follow_symlinks=False):
-                    yield from _unused((path,), before)
+                    yield from _unused_files((path,), before)
                 elif entry.name.startswith(_LEFT_OVER) or _DIGEST.fullmatch(entry.name):
                     with suppress(OSError):
                         if entry.stat(follow_symlinks=False).st_mtime < before:

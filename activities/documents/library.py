@@ -64,7 +64,7 @@ class OpenLibrary:
 
     async def search(self, query: str, limit: int = 6, document: str | None = None) -> SearchResult:
         """Find passages, and the words of the question that no document contains. Raises `UnknownDocumentError`."""
-        name = self._named(document).document if document is not None else None
+        name = self._resolve(document).document if document is not None else None
         return await asyncio.to_thread(self._find, query, limit, name)
 
     async def read(self, document: str, first: int | None = None, last: int | None = None) -> Reading:
@@ -73,7 +73,7 @@ class OpenLibrary:
         The document is named as in `resolve`; a place in that name is the start if `first` is missing. Raises
         `UnknownDocumentError`.
         """
-        named = self._named(document)
+        named = self._resolve(document)
         return await asyncio.to_thread(self._read, named, first or named.first, last)
 
     async def picture(self, name: str) -> bytes | None:
@@ -153,7 +153,7 @@ class OpenLibrary:
             is_cut=is_cut,
         )
 
-    def _named(self, document: str) -> Named:
+    def _resolve(self, document: str) -> Named:
         named = resolve(document, self.catalog)
         self._require(named.document)
         return named

@@ -114,7 +114,7 @@ class DocumentSources:
         elif scheme == "file":
             yield from self._local_files(rest, listing)
         elif scheme == "https":
-            yield _downloaded(uri, downloads.get(uri, _NO_WEB)), ""
+            yield _document_of(uri, downloads.get(uri, _NO_WEB)), ""
         else:
             yield _missing(uri, "Documents are named by `artifact:`, `file:` or `https:` URIs."), ""
 
@@ -186,7 +186,7 @@ def _local(place: Beneath, name: str, status: os.stat_result) -> DocumentFile:
     return DocumentFile(name, status.st_size, identity, place=place)
 
 
-def _downloaded(url: str, download: Download | str) -> DocumentFile:
+def _document_of(url: str, download: Download | str) -> DocumentFile:
     if isinstance(download, str):
         return _missing(PurePosixPath(url.partition("?")[0]).name, download)
     return DocumentFile(download.name, download.bytes, download.digest, digest=download.digest)

@@ -39,9 +39,9 @@ def resolve(text: str, catalog: Catalog) -> Named:
         return Named(document)
     for name, place in _divisions(query):
         if (document := _document(name, names)) is not None:
-            return _placed(document, place)
+            return _locate(document, place)
     for table in catalog.tables:
-        if _folded(table.name) == _folded(query):
+        if _fold(table.name) == _fold(query):
             return Named(table.document, table.sheet or None)
     raise UnknownDocumentError(_unknown(query, catalog))
 
@@ -51,20 +51,20 @@ def document_named(text: str, names: list[str]) -> str:
     query = text.strip().strip(_MARKS)
     if (document := _document(query, names)) is not None:
         return document
-    raise UnknownDocumentError(f"there is no document {_quoted(query)}; there are: {_listed(names)}")
+    raise UnknownDocumentError(f"there is no document {_quote(query)}; there are: {_join_names(names)}")
 
 
 def _document(asked: str, names: list[str]) -> str | None:
     if asked in names:
         return asked
     for form in _FORMS:
-        matches = [name for name in names if _folded(form(name)) == _folded(asked)]
+        matches = [name for name in names if _fold(form(name)) == _fold(asked)]
         if len(matches) == 1:
             return matches[0]
         if matches:
             more = f" and {len(matches) - _MOST_CANDIDATES} more" if len(matches) > _MOST_CANDIDATES else ""
             raise UnknownDocumentError(
-                f"{_quoted(asked)} may be {', '.join(matches[:_MOST_CANDIDATES])}{more}; name one of them in full"
+                f"{_quote(asked)} may be {', '.join(matches[:_MOST_CANDIDATES])}{more}; name one of them in full"
             )
     return None
 
@@ -77,7 +77,7 @@ def _divisions(asked: str) -> Iterator[tuple[str, str]]:
         at = asked.rfind("#", 0, at)
 
 
-def _placed(document: str, place: str) -> Named:
+def _locate(document: str, place: str) -> Named:
     reference = parse_reference(f"{document}#{place}", [document])
     if reference is None:
         return Named(document, place or None)
@@ -86,22 +86,22 @@ def _placed(document: str, place: str) -> Named:
 
 def _unknown(asked: str, catalog: Catalog) -> str:
     if asked.startswith(("sql:", "code:")):
-        return f"{_quoted(asked)} is the result of a query or a program, not a document: its text is above"
-    listed = _listed([entry.name for entry in catalog.documents if not entry.problem])
+        return f"{_quote(asked)} is the result of a query or a program, not a document: its text is above"
+    listed = _join_names([entry.name for entry in catalog.documents if not entry.problem])
     if "://" in asked:
-        return f"{_quoted(asked)} is a web address, not one of the user's documents, which are: {listed}"
-    return f"there is no document {_quoted(asked)}; there are: {listed}"
+        return f"{_quote(asked)} is a web address, not one of the user's documents, which are: {listed}"
+    return f"there is no document {_quote(asked)}; there are: {listed}"
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "") or "none"
 
 
-def _quoted(asked: str) -> str:
+def _quote(asked: str) -> str:
     return f"'{asked[:_LONGEST_ECHO]}'"
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold()
 
 

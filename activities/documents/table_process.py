@@ -76,7 +76,7 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
         described = connection.execute("DESCRIBE raw").fetchall()[:_MOST_COLUMNS]
         used_names: set[str] = set()
         named = [(title, sql_name(title, used_names, "column"), kind) for title, kind, *_ in described]
-        selected, titles = _selected(connection, named, used_names, points)
+        selected, titles = _select(connection, named, used_names, points)
         connection.execute(f'CREATE TABLE "{table}" AS SELECT {selected} FROM raw')
     finally:
         connection.execute("DROP TABLE raw")
@@ -86,7 +86,7 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
     }
 
 
-def _selected(
+def _select(
     connection: duckdb.DuckDBPyConnection, named: Sequence[tuple[str, str, str]], taken: set[str], points: Sequence[str]
 ) -> tuple[str, dict[str, str]]:
     """Write columns and list titles with their currency; several currencies go into an additional column."""

@@ -47,7 +47,7 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 def reason_to_refuse(address: str) -> str | None:
     """Return why an IP address must not be read from; None if it is public."""
     try:
-        parsed = _unwrapped(ip_address(address))
+        parsed = _unwrap(ip_address(address))
     except ValueError:
         return "not an address"
     if isinstance(parsed, IPv4Address):
@@ -59,7 +59,7 @@ def reason_to_refuse(address: str) -> str | None:
     return next((why for network, why in _REFUSED_V6.items() if parsed in network), None)
 
 
-def _unwrapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def _unwrap(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """Extract the IPv4 address from the two IPv6 forms that legitimately carry public ones."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:

@@ -51,7 +51,7 @@ class GuardedGet:
         seconds = self._limits.total.total_seconds()
         try:
             async with asyncio.timeout(seconds):
-                return await self._follow(_parsed(address, check), check, take)
+                return await self._follow(_parse(address, check), check, take)
         except TimeoutError:
             raise FetchError(f"{address} took longer than {seconds:g} seconds") from None
         except AddressRefusedError as refused:
@@ -176,7 +176,7 @@ class _SmallReads(AsyncNetworkStream):
         return self._stream.get_extra_info(info)
 
 
-def _parsed(address: str, check: Callable[[URL], None]) -> URL:
+def _parse(address: str, check: Callable[[URL], None]) -> URL:
     if len(address) > _URL_CHARACTERS:
         raise FetchError(f"the URL is longer than {_URL_CHARACTERS} characters")
     try:
@@ -194,6 +194,6 @@ def _next(url: URL, headers: Mapping[str, str], check: Callable[[URL], None]) ->
     if not location:
         raise FetchError(f"{url} redirects without saying where to")
     try:
-        return _parsed(str(url.join(location)), check)
+        return _parse(str(url.join(location)), check)
     except InvalidURL as error:
         raise FetchError(f"{url} redirects to something that is not a URL") from error

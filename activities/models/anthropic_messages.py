@@ -55,7 +55,7 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         import anthropic  # takes two seconds, so only workers with this key import it
 
         url = self.base_url or BASE_URL
-        network = self._limited(anthropic.DefaultAsyncHttpxClient)
+        network = self._limit(anthropic.DefaultAsyncHttpxClient)
         # We create the spans for all providers; the SDK's own would send the trace along.
         return anthropic.AsyncAnthropic(
             api_key=self.api_key, base_url=url, max_retries=0, http_client=network, open_telemetry=False

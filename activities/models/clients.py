@@ -123,7 +123,7 @@ class ProviderModel(ABC, Generic[ClientType]):
     def _make_client(self) -> ClientType:
         """Import the SDK and create its client."""
 
-    def _limited(self, make_http_client: "Callable[[], httpx2.AsyncClient]") -> "httpx2.AsyncClient":
+    def _limit(self, make_http_client: "Callable[[], httpx2.AsyncClient]") -> "httpx2.AsyncClient":
         """Return an HTTP client for the SDK that bounds replies and does not follow redirects."""
         self._network = limit_client(self.http_client or make_http_client(), _LONGEST_REPLY_BYTES)
         return self._network

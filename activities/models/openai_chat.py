@@ -49,7 +49,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         import openai  # takes two seconds, so only workers with this server import it
 
         key = self.api_key or "none"  # the SDK requires one
-        network = self._limited(openai.DefaultAsyncHttpxClient)
+        network = self._limit(openai.DefaultAsyncHttpxClient)
         return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0, http_client=network)
 
     async def check(self, model: str) -> None:

@@ -51,7 +51,7 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         import openai  # takes two seconds, so only workers with this key import it
 
         url = self.base_url or BASE_URL
-        network = self._limited(openai.DefaultAsyncHttpxClient)
+        network = self._limit(openai.DefaultAsyncHttpxClient)
         return openai.AsyncOpenAI(api_key=self.api_key, base_url=url, max_retries=0, http_client=network)
 
     async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:

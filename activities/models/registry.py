@@ -121,10 +121,10 @@ MODELS: Final = Backend(
 
 def model_backend() -> Backend[Callable[[ModelSettings, AsyncExitStack], Models]]:
     """Return the providers, including those of plug-ins."""
-    return with_added(MODELS, installed().model_providers, lambda each: partial(_added, each))
+    return with_added(MODELS, installed().model_providers, lambda each: partial(_build_added, each))
 
 
-def _added(extension: Extension, settings: ModelSettings, closing: AsyncExitStack) -> Models:
+def _build_added(extension: Extension, settings: ModelSettings, closing: AsyncExitStack) -> Models:
     adapter = extension.build(Model, "provider", settings, closing)
     if isinstance(adapter, ProviderModel):
         own = cast("ProviderModel[Any]", adapter)

@@ -68,13 +68,13 @@ async def parse(content: bytes) -> JsonValue:
 
 def _is_dense(content: bytes) -> bool:
     """Whether a text has too many lists and objects; brackets in strings are only excluded if needed."""
-    if _opened(content) <= _MOST_VALUES:
+    if _brackets(content) <= _MOST_VALUES:
         return False
     outside, texts = _STRING.subn(b"", content, count=_MOST_VALUES)
-    return texts == _MOST_VALUES or _opened(outside) > _MOST_VALUES
+    return texts == _MOST_VALUES or _brackets(outside) > _MOST_VALUES
 
 
-def _opened(content: bytes) -> int:
+def _brackets(content: bytes) -> int:
     return content.count(b"[") + content.count(b"{")
 
 
@@ -184,20 +184,22 @@ def tool_calls(uses: Sequence[tuple[object, object, object]], offered: Collectio
         call = tool_call(position, identity, str(tool or "")[:200], arguments, offered)
         room -= _size(call.arguments) or 0
         if room < 0:
-            call = _malformed(identity, call.tool, f"all calls together have more than {_MOST_ARGUMENTS} bytes")
+            call = _malformed_call(identity, call.tool, f"all calls together have more than {_MOST_ARGUMENTS} bytes")
         calls.append(call)
     return tuple(calls)
 
 
 def tool_call(position: int, identity: str, tool: str, arguments: object, offered: Collection[str]) -> ToolCall:
     if position >= MOST_CALLS:
-        return _malformed(identity, tool, f"more than {MOST_CALLS} calls in one reply; ask for fewer at a time")
+        return _malformed_call(identity, tool, f"more than {MOST_CALLS} calls in one reply; ask for fewer at a time")
     if tool not in offered:
         known = ", ".join(sorted(offered)) or "none"
-        return _malformed(identity, tool, f"there is no such tool; the tools are: {known}")
+        return _malformed_call(identity, tool, f"there is no such tool; the tools are: {known}")
     read = _arguments(arguments)
     return (
-        _malformed(identity, tool, read) if isinstance(read, str) else ToolCall(id=identity, tool=tool, arguments=read)
+        _malformed_call(identity, tool, read)
+        if isinstance(read, str)
+        else ToolCall(id=identity, tool=tool, arguments=read)
     )
 
 
@@ -276,6 +278,6 @@ def _identities(uses: Sequence[tuple[object, object, object]]) -> list[str]:
     return [f"call_{position}" for position in range(1, len(uses) + 1)]
 
 
-def _malformed(identity: str, tool: str, why: str) -> ToolCall:
+def _malformed_call(identity: str, tool: str, why: str) -> ToolCall:
     # The name is sent back to the provider, which accepts no other characters.
     return ToolCall(id=identity, tool=re.sub(r"[^A-Za-z0-9_-]", "_", tool)[:64] or "unnamed", malformed=why)

@@ -56,7 +56,7 @@ async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierW
         limit = f"there are {total}; at most {MOST_DOCUMENTS} are allowed"
         problem = f"documents: with those of session '{name}' {limit}; name fewer, or set earlier_documents to false"
         raise invalid_input("SessionRequest", [problem])
-    return _known_of(report, earlier_request.goal, added)
+    return _earlier_work(report, earlier_request.goal, added)
 
 
 async def _request_of(client: Client, earlier: Session, tenant: str) -> SessionRequest:
@@ -85,7 +85,7 @@ def _refusal(problem: str) -> ApplicationError:
     return invalid_input("SessionRequest", [f"follows: {problem}"])
 
 
-def _known_of(report: Report, goal: str, documents: tuple[str, ...]) -> EarlierWork:
+def _earlier_work(report: Report, goal: str, documents: tuple[str, ...]) -> EarlierWork:
     sources = report.sources[:_SOURCES]
     refs = {source.ref for source in sources}
     findings = [

@@ -124,8 +124,8 @@ class TurnActivities:
                 problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, crew, result)
                 if problem:
                     count_in_activity(REFUSALS, kind="leak_check")
-                    result = _malformed(result.replace(answer=None), reply, problem)
-            result = result.replace(counted=_counted(call, reply))
+                    result = _malformed_result(result.replace(answer=None), reply, problem)
+            result = result.replace(counted=_count_of(call, reply))
             if earlier is not None and earlier.result is not None:
                 result = result.replace(discarded=earlier.result.usage)
             chosen = choose_at_once(request, call.task, result)
@@ -336,7 +336,7 @@ def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
     return result
 
 
-def _counted(call: ModelCall, reply: ModelReply) -> Counted | None:
+def _count_of(call: ModelCall, reply: ModelReply) -> Counted | None:
     """Return the provider's count, for the next turn of the same conversation."""
     if not isinstance(call.task, WorkTask) or call.task.must_answer or reply.usage is None:
         return None
@@ -384,17 +384,17 @@ def interpret(
     if reply.stop != "answer":
         return common
     if len(reply.text) > LONGEST_TEXT:
-        return _malformed(common, reply, f"it has more than {LONGEST_TEXT:,} characters")
+        return _malformed_result(common, reply, f"it has more than {LONGEST_TEXT:,} characters")
     is_of_agent = issubclass(answer_type, AgentAnswer)
     text = _json_in(reply.text) if is_of_agent else _without_fence(reply.text)
     try:
         answer = answer_type.model_validate_json(text)
         refuse_ambiguous_json(text.encode())
     except ValidationError as error:
-        result = _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
+        result = _malformed_result(common, reply, join_problems(describe_problems(error, answer_type)))
         return result.replace(text=refs.expand(reply.text[:_KEPT_PROSE_CHARACTERS])) if is_of_agent else result
     except AmbiguousJson as error:
-        return _malformed(common, reply, error.problem)
+        return _malformed_result(common, reply, error.problem)
     answer = _with_bounded_sources(refs.expand_answer(answer))
     if not isinstance(answer, TypedAnswer):
         return common.replace(answer=answer)
@@ -415,7 +415,7 @@ def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
     return answer.replace(findings=findings)
 
 
-def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:
+def _malformed_result(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:
     return common.replace(
         stop="malformed", text=reply.text[:_KEPT_TEXT_CHARACTERS], problem=problem[:_KEPT_TEXT_CHARACTERS]
     )

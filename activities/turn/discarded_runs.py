@@ -50,11 +50,11 @@ class DiscardedTurns:
         info = activity.info()
         run_id = info.workflow_run_id or ""
         if run_id not in self._found:
-            self._found[run_id] = await _discarded(activity.client(), info.workflow_id or "", run_id)
+            self._found[run_id] = await _discarded_turns(activity.client(), info.workflow_id or "", run_id)
         return self._found[run_id].get(info.activity_id)
 
 
-async def _discarded(client: Client, workflow_id: str, run_id: str) -> dict[str, DiscardedTurn]:
+async def _discarded_turns(client: Client, workflow_id: str, run_id: str) -> dict[str, DiscardedTurn]:
     """Collect the turns of all runs before the newest reset, keeping the latest for each step."""
     turns: dict[str, DiscardedTurn] = {}
     base: str | None = run_id

@@ -87,12 +87,16 @@ class PlanTask(TurnTask):
         return ShortRefs(refs_of(self.earlier))
 
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
-        return [request_section(self.goal, criteria=self.criteria), *document_sections(catalog), *self._known()]
+        return [
+            request_section(self.goal, criteria=self.criteria),
+            *document_sections(catalog),
+            *self._earlier_sections(),
+        ]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         return [self._limits(), *rejected_sections(self.rejected)]
 
-    def _known(self) -> list[str]:
+    def _earlier_sections(self) -> list[str]:
         if not self.earlier:
             return []
         before = "\n\n".join(f"Asked: {each.goal}\nAnswered: {each.answer}" for each in self.thread)

@@ -218,20 +218,20 @@ def is_code(text: str) -> bool:
 
 def list_uncited(text: str, evidence: Evidence) -> list[str]:
     """List the paragraphs, list items and rows that state something without a citation."""
-    return [passage[:_CLAIM_CHARACTERS] for passage, _ in islice(_uncited(text, evidence), _MOST_CLAIMS)]
+    return [passage[:_CLAIM_CHARACTERS] for passage, _ in islice(_uncited_blocks(text, evidence), _MOST_CLAIMS)]
 
 
 def mark_uncited(text: str, evidence: Evidence) -> str:
     """Mark each uncited statement as having no source."""
     lines = text.split("\n")
-    for _, block in _uncited(text, evidence):
+    for _, block in _uncited_blocks(text, evidence):
         line = lines[block.last_line].rstrip()
         is_row = line.startswith("|") and line.endswith("|") and len(line) > 1
         lines[block.last_line] = f"{line[:-1].rstrip()} {NO_SOURCE} |" if is_row else f"{line} {NO_SOURCE}"
     return "\n".join(lines)
 
 
-def _uncited(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
+def _uncited_blocks(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
     known = {plain(finding.claim) for finding in evidence.findings if finding.sources}
     known.update(plain(remark) for remark in evidence.remarks)
     for block in _blocks(text):

@@ -83,7 +83,7 @@ def is_cited(text: str) -> bool:
 
 def number_refs(text: str, numbers: Mapping[str, int], unknown: str = "") -> str:
     """Replace every `[ref]` with `[S<number>]`; numbers already in the text are invalid and removed."""
-    return _numbered(text, numbers, lambda _: unknown)
+    return _number_refs(text, numbers, lambda _: unknown)
 
 
 def number_more_refs(text: str, numbers: Mapping[str, int], unknown: str = "") -> str:
@@ -95,10 +95,10 @@ def number_more_refs(text: str, numbers: Mapping[str, int], unknown: str = "") -
         return f"[S{number}{f'.{quotation}' if quotation else ''}]" if number in known else unknown
 
     apart = _JOINED.sub(lambda match: re.sub("[,;] ?", "][", match[0]), text)
-    return _numbered(apart, numbers, kept)
+    return _number_refs(apart, numbers, kept)
 
 
-def _numbered(text: str, numbers: Mapping[str, int], kept: Callable[[re.Match[str]], str]) -> str:
+def _number_refs(text: str, numbers: Mapping[str, int], kept: Callable[[re.Match[str]], str]) -> str:
     return _rewrite(
         text, _pattern_of(tuple(numbers)), lambda match: f"[S{numbers[match[1]]}]" if match[1] else kept(match)
     )

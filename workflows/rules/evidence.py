@@ -202,8 +202,8 @@ def unfinished_outcome(notes: Sequence[Note], read: Mapping[str, Source], reason
     return Partial(
         content="*What was noted and read before this subtask had to stop was not evaluated.*",
         findings=(
-            *(_unweighed(note.claim, note.source, 50) for note in notes),
-            *(_unweighed(source.quote[:QUOTE_CHARACTERS], source, 30) for source in others),
+            *(_raw_finding(note.claim, note.source, 50) for note in notes),
+            *(_raw_finding(source.quote[:QUOTE_CHARACTERS], source, 30) for source in others),
         ),
         sources=tuple(_as_cited(source, ()) for source in (*noted.values(), *others)),
         confidence=20,
@@ -212,7 +212,7 @@ def unfinished_outcome(notes: Sequence[Note], read: Mapping[str, Source], reason
     )
 
 
-def _unweighed(claim: str, source: Source | None, confidence: int) -> Finding:
+def _raw_finding(claim: str, source: Source | None, confidence: int) -> Finding:
     if source is None:
         return Finding(claim=claim, sources=(), confidence=confidence)
     return Finding(claim=claim, sources=(source.ref,), confidence=confidence, quote=source.quote[:QUOTE_CHARACTERS])

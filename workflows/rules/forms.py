@@ -126,7 +126,7 @@ def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue
         if len(form.properties) != 1:
             raise Refused(f"text: must be a JSON object with the fields {', '.join(form.properties)}")
         [(name, field)] = form.properties.items()
-        answer = {name: _typed(text.strip(), answer, field)}
+        answer = {name: _convert(text.strip(), answer, field)}
     defaults = {name: field.default for name, field in form.properties.items() if field.default is not None}
     fields = form.properties.items()
     content = defaults | cast("dict[str, JsonValue]", answer)
@@ -139,7 +139,7 @@ def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue
     return content
 
 
-def _typed(text: str, read: JsonValue, field: FormField) -> JsonValue:
+def _convert(text: str, read: JsonValue, field: FormField) -> JsonValue:
     """Convert a text to the type of a field; unchanged if that is not possible."""
     if field.type == "boolean":
         return _TRUTHS.get(text.lower(), text)

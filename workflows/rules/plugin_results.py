@@ -32,14 +32,14 @@ def optional(kind: type) -> Callable[[Any], Any]:
 
 
 def _call(named: str, check: Callable[[Any], Any], function: Callable[..., Any], *given: object) -> Any:
-    return _checked(named, check, function(*given))
+    return _check(named, check, function(*given))
 
 
 async def _call_and_await(named: str, check: Callable[[Any], Any], function: Callable[..., Any], *given: object) -> Any:
-    return _checked(named, check, await _checked(named, partial(require, Awaitable), function(*given)))
+    return _check(named, check, await _check(named, partial(require, Awaitable), function(*given)))
 
 
-def _checked(named: str, check: Callable[[Any], Any], value: object) -> Any:
+def _check(named: str, check: Callable[[Any], Any], value: object) -> Any:
     try:
         return check(value)
     except (TypeError, ValueError) as error:

@@ -71,7 +71,7 @@ def is_repetitive(rounds: Sequence[Round], effects: Effects) -> bool:
     repetitions = 0
     history = _Calls(effects)
     for past in rounds:
-        calls = _made_in(past)
+        calls = _calls_made(past)
         repetitions += bool(calls) and not any(history.is_news(call, past) for call in calls)
         history.add(past)
     return repetitions >= _MOST_REPETITIONS
@@ -91,7 +91,7 @@ def made_together(calls: Sequence[ToolCall], acting: Collection[str]) -> list[ra
     return [range(first, last) for first, last in pairwise([0, *ends, len(calls)])]
 
 
-def _made_in(past: Round) -> list[ToolCall]:
+def _calls_made(past: Round) -> list[ToolCall]:
     return [past.calls[position] for position in sorted(positions_to_make(past.calls))]
 
 
@@ -108,7 +108,7 @@ class _Calls:
     def add(self, past: Round) -> None:
         self._rounds += 1
         not_made = {result.call_id for result in past.results if result.may_be_repeated}
-        calls = [call for call in _made_in(past) if call.id not in not_made]
+        calls = [call for call in _calls_made(past) if call.id not in not_made]
         acts = {_exactly(call) for call in calls if call.tool in self._effects.acting} - self._acts.keys()
         self._acts |= dict.fromkeys(acts, self._rounds)
         if acts:
@@ -123,17 +123,17 @@ class _Calls:
     def first(self, call: ToolCall) -> int | None:
         if call.tool in self._effects.acting:
             return self._acts.get(_exactly(call))
-        known = self._known(call)
+        known = self._earlier_call(call)
         return None if known is None else known[0]
 
     def is_news(self, call: ToolCall, past: Round) -> bool:
         """Return whether a call is new, or returned another result than before."""
         if call.tool in self._effects.acting:
             return _exactly(call) not in self._acts
-        known, result = self._known(call), _result(call, past)
+        known, result = self._earlier_call(call), _result(call, past)
         return known is None or (result is not None and result != known[1])
 
-    def _known(self, call: ToolCall) -> "tuple[int, _Result | None] | None":
+    def _earlier_call(self, call: ToolCall) -> "tuple[int, _Result | None] | None":
         return self._exactly.get(_exactly(call)) or self._loosely.get(_loosely(call))
 
     def _keep(self, call: ToolCall, result: "_Result | None") -> None:

@@ -197,7 +197,7 @@ def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: d
     durations = {id_: end - start for id_, (start, end) in spans.items()}
     wall = ended_at - started_at
     sequential = sum(durations.values(), timedelta(0))
-    overlapped = sequential - _covered(spans.values())
+    overlapped = sequential - _covered_time(spans.values())
     return Timing(
         started_at=started_at,
         ended_at=ended_at,
@@ -208,7 +208,7 @@ def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: d
     )
 
 
-def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
+def _covered_time(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
     total, reached = timedelta(0), datetime.min.replace(tzinfo=UTC)
     for start, end in sorted(spans):
         total += max(end - max(start, reached), timedelta(0))

@@ -27,7 +27,7 @@ _COUNTED_MARKS: Final = "#%"
 
 
 @cache
-def _spaced(character: str) -> str:
+def _separate(character: str) -> str:
     category = unicodedata.category(character)
     if character.isalnum() or category.startswith("M"):
         return character
@@ -43,7 +43,7 @@ def normalise(instruction: str) -> str:
     and symbols such as `+`, `<` and `€`.
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", instruction).casefold())
-    words = "".join(map(_spaced, folded)).split()
+    words = "".join(map(_separate, folded)).split()
     return " ".join(word for word in words if word not in _TRIVIAL) or " ".join(words)
 
 

@@ -69,7 +69,7 @@ class Approvals(Carried):
 
     def doubt_of_another(self, request: CallRequest) -> str:
         """Explain why the same call of another subtask requires a person's decision; empty if it does not."""
-        calls = self._made(request, request.arguments)
+        calls = self._calls_made(request, request.arguments)
         if any(not is_applied for path, is_applied in calls.items() if path != request.subtask):
             return "the same call was made before, and it is not known whether it was applied"
         return ""
@@ -88,7 +88,7 @@ class Approvals(Carried):
             return CallReply(verdict="too_early", reason=join_problems(early))
         if request.needs_approval or request.why or doubt or doubts(request.policy, request.arguments):
             return None
-        return self._allowed(request, "allowed", request.arguments)
+        return self._allow(request, "allowed", request.arguments)
 
     def note_outcome(self, acted: str, *, is_applied: bool) -> None:
         """Record whether an acting call was applied; one that was not may be made again."""
@@ -129,16 +129,16 @@ class Approvals(Carried):
         if decision.hash != pending.shown.hash:
             raise Refused(f"hash: is not that of '{decision.call}', which is {pending.shown.hash}")
         if decision.decision != "reject":
-            self._refuse_unmakeable(pending.request, _decided(pending, decision))
+            self._refuse_unmakeable(pending.request, _decided_arguments(pending, decision))
         return pending
 
     def decide(self, decision: CallDecision) -> Pending:
         pending = self.check(decision)
         match decision.decision:
             case "approve":
-                reply = self._allowed(pending.request, "approved", pending.request.arguments)
+                reply = self._allow(pending.request, "approved", pending.request.arguments)
             case "edit":
-                reply = self._allowed(pending.request, "edited", _decided(pending, decision))
+                reply = self._allow(pending.request, "edited", _decided_arguments(pending, decision))
             case "reject":
                 reply = CallReply(verdict="rejected", reason=decision.reason)
         pending.decide(reply.replace(by=decision.by))
@@ -159,7 +159,7 @@ class Approvals(Carried):
     def _begin(self, request: CallRequest, arguments: Arguments) -> None:
         self.acted[acting_call(request.subtask, request.tool, arguments)] = False
 
-    def _made(self, request: CallRequest, arguments: Arguments) -> dict[str, bool]:
+    def _calls_made(self, request: CallRequest, arguments: Arguments) -> dict[str, bool]:
         """Find the same acting call of any subtask, by path."""
         same = acting_call("", request.tool, arguments)
         calls = self.acted.items() if request.acts else ()
@@ -167,7 +167,7 @@ class Approvals(Carried):
 
     def _before(self, request: CallRequest, arguments: Arguments) -> bool | None:
         """Return whether the same call was applied for this subtask, its replacement, or the one it replaces."""
-        own, calls = f"{request.subtask}/", self._made(request, arguments).items()
+        own, calls = f"{request.subtask}/", self._calls_made(request, arguments).items()
         same = (is_applied for path, is_applied in calls if own.startswith(f"{path}/") or f"{path}/".startswith(own))
         return max(same, default=None)
 
@@ -188,7 +188,7 @@ class Approvals(Carried):
         policy = _in_mode(request.policy, mode)
         return [*self.policy.violations(policy, arguments), *self.policy.too_early(policy, arguments)]
 
-    def _allowed(self, request: CallRequest, verdict: CallVerdict, arguments: Arguments) -> CallReply:
+    def _allow(self, request: CallRequest, verdict: CallVerdict, arguments: Arguments) -> CallReply:
         """Allow a call and count it; note what a report-only policy would have denied or passed to a person."""
         if request.acts:
             self._begin(request, arguments)
@@ -206,5 +206,5 @@ def _in_mode(policy: Sequence[Obligation], mode: PolicyMode) -> list[Obligation]
     return [each for each in policy if each.mode == mode]
 
 
-def _decided(pending: Pending, decision: CallDecision) -> Arguments:
+def _decided_arguments(pending: Pending, decision: CallDecision) -> Arguments:
     return pending.request.arguments if decision.arguments is None else decision.arguments

@@ -82,7 +82,7 @@ async def _attempt_until_decided(
 ) -> Outcome | None:
     """Make attempts until an outcome is accepted; None if the subtask is given up."""
     following = Try(subtask)
-    for backup in hook_functions(Hook.BACKUP, _backed_up):
+    for backup in hook_functions(Hook.BACKUP, _plugin_retry):
         following = Try(*await backup(session, following.subtask))
     done: set[Action] = set()
     reservation: Reservation | None = first
@@ -96,7 +96,7 @@ async def _attempt_until_decided(
     return None
 
 
-def _backed_up(result: Any) -> tuple[Subtask, Tier | None]:
+def _plugin_retry(result: Any) -> tuple[Subtask, Tier | None]:
     subtask, tier = result
     return require(Subtask, subtask), None if tier is None else require(Tier, tier)
 
@@ -212,7 +212,9 @@ async def _decide(session: Session, tried: _Tried, done: set[Action]) -> Try | O
         action = next_action(ended.outcome, attempts, means)
         if not has_waited and lacks_budget(action, ended.outcome, attempts, means):
             has_waited = True
-            await wait_for_budget(session, _needed(session, latest.subtask), lambda: session.budget.grants.all_wait)
+            await wait_for_budget(
+                session, _least_needed(session, latest.subtask), lambda: session.budget.grants.all_wait
+            )
             continue
         done.add(action)
         if action is Action.GIVE_UP:
@@ -265,7 +267,7 @@ def _for_fallback(session: Session, subtask: Subtask, agent: str) -> Try:
     return Try(subtask).change(agent=agent)
 
 
-def _needed(session: Session, subtask: Subtask) -> Amount:
+def _least_needed(session: Session, subtask: Subtask) -> Amount:
     return session.budget.least_grant(subtask.agent) + Amount(1)
 
 
@@ -291,7 +293,7 @@ def _means(session: Session, subtask: Subtask) -> Means:
         stronger=_ABOVE.get(session.budget.card_for(subtask, agent).tier) if agent else None,
         may_nest=session.may_nest,
         may_ask=session.may_ask,
-        can_pay=session.budget.unspent.covers(_needed(session, subtask)),
+        can_pay=session.budget.unspent.covers(_least_needed(session, subtask)),
     )
 
 

@@ -61,7 +61,7 @@ async def check_claims(
     """
     is_judged = is_judged and session.budget.judge_reserve.is_needed
     text = await _check(session, draft, material, gaps_for(draft), is_judged=is_judged)
-    contradicted = _contradicted(text)
+    contradicted = _contradicted_claims(text)
     if not contradicted or session.clock.was_interrupted:
         return draft, text
     problems = [_CONTRADICTED.format(claim.text, claim.problem) for claim in contradicted]
@@ -69,7 +69,7 @@ async def check_claims(
     revised = await draft.rewrite(session, material, problems)
     if revised is not None:
         again = await _check(session, revised, material, gaps_for(revised), is_judged=is_judged)
-        if len(_contradicted(again)) < len(contradicted):
+        if len(_contradicted_claims(again)) < len(contradicted):
             return revised, again
     session.budget.spending.waste_since(before)
     return draft, text
@@ -86,7 +86,7 @@ async def _check(
     return CheckedText(*keep_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims)
 
 
-def _contradicted(text: CheckedText) -> list[Claim]:
+def _contradicted_claims(text: CheckedText) -> list[Claim]:
     return [claim for claim in text.claims if claim.verification == "contradicted"]
 
 

@@ -260,7 +260,7 @@ def _why_outgoing(work: AgentWork, call: ToolCall) -> str:
     return why_approved(
         call.arguments,
         kept=outward[call.tool],
-        said=_said(request, work.conversation),
+        said=_user_words(request, work.conversation),
         policy=[each for each in request.agent.policy if each.tool == call.tool],
         calls=work.conversation.count_outgoing(),
     )
@@ -319,10 +319,10 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
         return ()
     # Addresses found by an agent without access to private text, unchanged.
     addresses = () if "reads_private" in request.agent.capabilities else conversation.all_addresses
-    return (*_said(request, conversation), *addresses)
+    return (*_user_words(request, conversation), *addresses)
 
 
-def _said(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
+def _user_words(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
     approved = (request.subtask.instruction, to_json(request.subtask.input).decode()) if request.is_approved else ()
     approved = tuple(text for text in approved if not UNSEEN.search(text))  # people have not seen its content
     return (*request.said, *approved, *(item.text for item in request.messages), *conversation.said)

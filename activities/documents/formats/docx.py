@@ -78,7 +78,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
         read.add(text)
     parsed = read.parsed()
     parsed.pictures = pictures
-    comments = sum(map(len, _related(document, "comments")))
+    comments = sum(map(len, _related_parts(document, "comments")))
     parsed.unread = f"comments: {comments}. Write them into its text." if comments else ""
     return parsed
 
@@ -92,7 +92,7 @@ def _with_boxes(item: Any) -> Iterator[Any]:
                 yield from _with_boxes(inner)
 
 
-def _related(document: "Document", kind: str) -> Iterator[Any]:
+def _related_parts(document: "Document", kind: str) -> Iterator[Any]:
     """Yield the XML of all files of one kind that belong to the document."""
     from docx.oxml.parser import parse_xml
 
@@ -104,7 +104,7 @@ def _related(document: "Document", kind: str) -> Iterator[Any]:
 def _beside(document: "Document", hidden: Container[str]) -> Iterator[str]:
     """Yield each distinct header and footer once, except those without letters, such as bare page numbers."""
     for kind in ("header", "footer"):
-        parts = [*_related(document, kind)]
+        parts = [*_related_parts(document, kind)]
         for part in parts:
             _hide(part, hidden)
         texts = dict.fromkeys(map(_plain, parts))
@@ -159,7 +159,7 @@ def _rows(table: Any, allowance: Allowance) -> Iterator[str]:
 def _notes(document: "Document", hidden: Container[str]) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield the footnotes and endnotes, each with the tag and id of the reference to it."""
     for reference, kind in _NOTES.items():
-        for notes in _related(document, kind):
+        for notes in _related_parts(document, kind):
             _hide(notes, hidden)
             for note in notes:
                 yield (reference, note.get(_ID)), _plain(note)

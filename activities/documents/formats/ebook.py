@@ -35,18 +35,18 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
 
 
 def _chapters(archive: zipfile.ZipFile) -> Iterator[str]:
-    package = next((each.get("full-path", "") for each in _found(archive, _CONTAINER, "rootfile")), "")
-    files = {each.get("id", ""): each.get("href", "") for each in _found(archive, package, "item")}
+    package = next((each.get("full-path", "") for each in _elements(archive, _CONTAINER, "rootfile")), "")
+    files = {each.get("id", ""): each.get("href", "") for each in _elements(archive, package, "item")}
     encryption = [_ENCRYPTION] if _ENCRYPTION in archive.namelist() else []
-    locked = {each.get("URI") for file in encryption for each in _found(archive, file, "CipherReference")}
-    for chapter in _found(archive, package, "itemref"):
+    locked = {each.get("URI") for file in encryption for each in _elements(archive, file, "CipherReference")}
+    for chapter in _elements(archive, package, "itemref"):
         name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(files[chapter.get("idref", "")])))
         if name in locked:
             raise KeyError(name)
         yield name
 
 
-def _found(archive: zipfile.ZipFile, file: str, name: str) -> Iterator[ElementTree.Element]:
+def _elements(archive: zipfile.ZipFile, file: str, name: str) -> Iterator[ElementTree.Element]:
     # The parser refuses expanding entities, and the process that runs it is limited.
     document = ElementTree.fromstring(archive.read(file))  # noqa: S314  # see above
     return (each for each in document.iter() if each.tag.rpartition("}")[2] == name)

@@ -56,11 +56,11 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     length = 0
     for number in allowance.over(range(min(len(document), MOST_PAGES))):
         try:
-            lines = _lines(_filled(document, number).get_textpage())
+            lines = _lines(_open_page(document, number).get_textpage())
         except pypdfium2.PdfiumError:
             lines = []
         if not lines and len(pictures) < MOST_PICTURES and has_pillow():
-            drawn = _pictured(document, source, number + 1)
+            drawn = _draw_page(document, source, number + 1)
             pictures += drawn
             lines = [Line(_IS_PICTURE, 0)] * len(drawn)
         length += sum(len(line.text) for line in lines)
@@ -75,7 +75,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
     return parsed
 
 
-def _filled(document: "pypdfium2.PdfDocument", number: int) -> "pypdfium2.PdfPage":
+def _open_page(document: "pypdfium2.PdfDocument", number: int) -> "pypdfium2.PdfPage":
     """Open a page including the values filled into its form, which a text layer omits."""
     import pypdfium2
 
@@ -86,7 +86,7 @@ def _filled(document: "pypdfium2.PdfDocument", number: int) -> "pypdfium2.PdfPag
     return page
 
 
-def _pictured(document: "pypdfium2.PdfDocument", source: Source, number: int) -> list[PictureFile]:
+def _draw_page(document: "pypdfium2.PdfDocument", source: Source, number: int) -> list[PictureFile]:
     """Draw a page that has no text, unless it is empty, or has a picture that is too large to draw."""
     import pypdfium2
 
@@ -160,7 +160,7 @@ def _paragraphs(lines: list[Line], path: HeadingPath, body: float) -> list[tuple
 
     def end() -> None:
         if current:
-            paragraphs.append((_joined(current, width), str(path)))
+            paragraphs.append((_join_lines(current, width), str(path)))
             current.clear()
 
     levels = [_level(line, body) for line in lines]
@@ -180,7 +180,7 @@ def _paragraphs(lines: list[Line], path: HeadingPath, body: float) -> list[tuple
     return paragraphs
 
 
-def _joined(lines: list[str], width: int) -> str:
+def _join_lines(lines: list[str], width: int) -> str:
     """Join the lines of a paragraph into one; keep rows of a table, which end early, on separate lines."""
     text = ""
     for before, line in pairwise(["", *lines]):

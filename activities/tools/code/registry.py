@@ -42,7 +42,7 @@ async def _monty(_: CodeSettings, closing: AsyncExitStack) -> CodeRunner:
     return runner
 
 
-async def _added(extension: Extension, settings: CodeSettings, closing: AsyncExitStack) -> CodeRunner:
+async def _build_added(extension: Extension, settings: CodeSettings, closing: AsyncExitStack) -> CodeRunner:
     with extension.calling("sandbox"):
         return require(CodeRunner, await extension.load_function()(settings, closing))
 
@@ -57,4 +57,4 @@ _CODE: Final = Backend(
 
 def code_backend() -> Backend[Callable[[CodeSettings, AsyncExitStack], Awaitable[CodeRunner]]]:
     """Return the sandboxes, including those of plug-ins."""
-    return with_added(_CODE, installed().code_sandboxes, lambda each: partial(_added, each))
+    return with_added(_CODE, installed().code_sandboxes, lambda each: partial(_build_added, each))

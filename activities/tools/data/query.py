@@ -128,7 +128,7 @@ async def _ask(
     except ChildError:
         answer = {"error": _TOO_MUCH_MEMORY}
     if error := answer.get("error"):
-        parts = [_shortened(str(error)), *_hint_sentence(answer)]
+        parts = [_shorten(str(error)), *_hint_sentence(answer)]
         return f"{' '.join(parts)}\nThe tables are: {_schemas(library.catalog.tables)}"
     return answer
 
@@ -177,7 +177,7 @@ def _line(cells: Sequence[JsonValue]) -> str:
     return " | ".join("NULL" if cell is None else " ".join(str(cell).split("\n")) for cell in cells)
 
 
-def _shortened(error: str) -> str:
+def _shorten(error: str) -> str:
     """Drop the excerpt of the statement from DuckDB's message, and advice that only the operator can follow."""
     if error.startswith("Out of Memory"):
         return _TOO_MUCH_MEMORY

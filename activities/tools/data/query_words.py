@@ -69,7 +69,7 @@ def _parts(node: Tree) -> Iterator[str]:
     groups = [*map(_words, grouped)]
     modifiers = {each["type"]: each for each in node.get("modifiers", ())}
     distinct = "different " if "DISTINCT_MODIFIER" in modifiers else ""
-    yield distinct + _computed(selected, grouped) + (f" by {', '.join(groups)}" if groups else "")
+    yield distinct + _headline(selected, grouped) + (f" by {', '.join(groups)}" if groups else "")
     for condition in ("where_clause", "having"):
         words = _words(node[condition]) if condition in node else ""
         yield words if words != "true" else ""
@@ -79,7 +79,7 @@ def _parts(node: Tree) -> Iterator[str]:
     yield "" if node.keys() <= _NAMED_PARTS and "offset" not in limit and is_grouped_once else _UNNAMED
 
 
-def _computed(selected: Sequence[Tree], grouped: Sequence[Tree]) -> str:
+def _headline(selected: Sequence[Tree], grouped: Sequence[Tree]) -> str:
     """Name the first figure of a selection, or else its first columns."""
     keys = set(chain.from_iterable(map(_columns, grouped)))
     is_aggregated = grouped or any(map(_is_figure, selected))

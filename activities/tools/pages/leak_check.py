@@ -125,7 +125,7 @@ def readings(plain: Collection[str]) -> set[str]:
     newest = set(plain)
     for _ in range(_LAYERS):
         unread, newest = newest, set[str]()
-        for reading in (reading for text in unread for reading in _decoded(text)):
+        for reading in (reading for text in unread for reading in _decodings(text)):
             if reading not in decoded_texts and reading not in plain:
                 decoded_texts.add(reading)
                 newest.add(reading)
@@ -143,7 +143,7 @@ def _values(bare: str) -> Iterator[str]:
     yield "".join(parameter.partition("=")[2] for parameter in re.split(r"[&;]", query))
 
 
-def _decoded(text: str) -> Iterator[str]:
+def _decodings(text: str) -> Iterator[str]:
     if len(text) < LEAST_CHARACTERS:
         return
     yield text[::-1]
@@ -170,16 +170,16 @@ def _from_digits(text: str) -> Iterator[str]:
     for run in _ENCODED.findall(text):
         digits = run.replace("-", "+").replace("_", "/")
         # A slash may be a digit of base64, or separate two segments of a path.
-        for part in {digits, *digits.split("/"), digits.replace("/", ""), *_joined(digits.split("/"))}:
-            yield from _shifted(part.replace("=", ""), base64.b64decode, 4, {1})
+        for part in {digits, *digits.split("/"), digits.replace("/", ""), *_joins(digits.split("/"))}:
+            yield from _shifts(part.replace("=", ""), base64.b64decode, 4, {1})
     for run in _BASE32.findall(text):
-        yield from _shifted(run.upper(), base64.b32decode, 8, {1, 3, 6})
+        yield from _shifts(run.upper(), base64.b32decode, 8, {1, 3, 6})
     for run in _HEXADECIMAL.findall(text):
         for start in (0, 1):
             yield from _texts(bytes.fromhex(run[start : start + (len(run) - start) // 2 * 2]))
 
 
-def _joined(segments: Sequence[str]) -> Iterator[str]:
+def _joins(segments: Sequence[str]) -> Iterator[str]:
     """Join segments of equal length, some of which contain a slash and therefore look like several."""
     for length in _SEGMENTS if len(segments) > 2 and any(segments) else ():
         pieces = [segments[0]]
@@ -192,7 +192,7 @@ def _joined(segments: Sequence[str]) -> Iterator[str]:
             yield "".join(pieces)
 
 
-def _shifted(digits: str, decode: Callable[[str], bytes], group: int, partial: Collection[int]) -> Iterator[str]:
+def _shifts(digits: str, decode: Callable[[str], bytes], group: int, partial: Collection[int]) -> Iterator[str]:
     """Decode from each offset within a group; `partial` lists remainders that do not form whole bytes."""
     for start in range(group):
         shifted = digits[start:]

@@ -59,8 +59,8 @@ def window_end(text: str, first: int, most: int) -> int:
 
 def find(text: str, words: str, first: int = 0) -> Matches:
     """Find words from an offset on, regardless of case, accents and punctuation between them."""
-    folded = _folded(text)
-    wanted = re.findall(r"[^\W_]+", _folded(clean(words)))
+    folded = _fold(text)
+    wanted = re.findall(r"[^\W_]+", _fold(clean(words)))
     if not wanted:
         wanted = [words.strip()]
     escaped = [re.escape(word) for word in dict.fromkeys(wanted)]
@@ -111,7 +111,7 @@ def _around(text: str, start: int, end: int, first: int) -> tuple[int, int]:
     return low, high
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Fold case and accents one character at a time, so that offsets stay valid."""
     if text.isascii():
         return text.lower()

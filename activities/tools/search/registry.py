@@ -45,7 +45,7 @@ def _local(_: SearchSettings, library: "DocumentLibrary", __: AsyncExitStack) ->
     return LocalSearch(library)
 
 
-def _added(
+def _build_added(
     extension: Extension, settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack
 ) -> SearchBackend:
     return extension.build(SearchBackend, "search service", settings, closing)
@@ -61,4 +61,4 @@ _SEARCH: Final = Backend(
 
 def search_backend() -> Backend[Callable[[SearchSettings, "DocumentLibrary", AsyncExitStack], SearchBackend]]:
     """Return the search services, including those of plug-ins."""
-    return with_added(_SEARCH, installed().search_services, lambda each: partial(_added, each))
+    return with_added(_SEARCH, installed().search_services, lambda each: partial(_build_added, each))

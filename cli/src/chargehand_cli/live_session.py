@@ -219,7 +219,7 @@ class Prompts:
 
     async def update(self, status: Status) -> None:
         """Withdraw a prompt that the session no longer waits for, then show the next one."""
-        awaited = dict(self._awaited(status))
+        awaited = dict(self._open_prompts(status))
         if self._current and (self._current[1].done() or self._current[0] not in awaited):
             self._is_withdrawn = True
             await self.close()
@@ -240,7 +240,7 @@ class Prompts:
             with suppress(asyncio.CancelledError):
                 await task
 
-    def _awaited(self, status: Status) -> Iterator[tuple[Hashable, tuple[Put, str]]]:
+    def _open_prompts(self, status: Status) -> Iterator[tuple[Hashable, tuple[Put, str]]]:
         """List the open prompts of the session, each with the message for when it is no longer open."""
         if status.state == "awaiting_approval" and status.plan:
             yield "plan", (partial(self._decide, status.plan), "The plan is decided.")
@@ -285,7 +285,7 @@ class Prompts:
             prompt(_DECISION)
             choice = (await self._read())[:1].lower()
             if choice == "e":
-                plan = await _edited(plan)
+                plan = await _edit(plan)
             else:
                 break
         if choice == "a":
@@ -298,7 +298,7 @@ class Prompts:
             say(f"To decide later: `chargehand plan {self._session.id} --approve`, `--edit FILE` or `--reject REASON`")
 
 
-async def _edited(plan: Plan) -> Plan:
+async def _edit(plan: Plan) -> Plan:
     """Let the user edit a plan in $VISUAL or $EDITOR; an invalid plan is reported and discarded."""
     with tempfile.TemporaryDirectory(prefix="chargehand-plan-") as folder:
         file = Path(folder) / "plan.json"

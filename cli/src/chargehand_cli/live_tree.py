@@ -265,14 +265,14 @@ def _retry_words(step: Draft) -> str:
 
 def _add_decisions(tree: "Tree", status: Status, at: datetime) -> None:
     for question in status.questions:
-        tree.add(_asked(question, "asks", one_safe_line(question.text, 400), at))
+        tree.add(_wait_line(question, "asks", one_safe_line(question.text, 400), at))
     for call in status.calls:
-        branch = tree.add(_asked(call, "asks to use", describe_call(call), at))
+        branch = tree.add(_wait_line(call, "asks to use", describe_call(call), at))
         for line in argument_lines(call):
             branch.add(_line(line))
 
 
-def _asked(wait: Question | PendingCall, asks: str, what: str, at: datetime) -> "Text":
+def _wait_line(wait: Question | PendingCall, asks: str, what: str, at: datetime) -> "Text":
     from rich.text import Text
 
     return Text.assemble(

@@ -134,7 +134,7 @@ def find_location(
     state = (options.state or state_directory(environment, home, here, project)).absolute()
     artifacts = options.artifacts or environment.get("CHARGEHAND_ARTIFACTS") or None
     task_queue = options.task_queue or environment.get("CHARGEHAND_TASK_QUEUE") or TASK_QUEUE
-    configured_by = _configured_by(options, environment, home)
+    configured_by = _setting_in_use(options, environment, home)
     storage = None
     if not configured_by:
         artifacts = artifacts or str(state / "artifacts")
@@ -190,7 +190,7 @@ def _worker_command(environment: Mapping[str, str], project: Path, *, has_packag
     return ()
 
 
-def _configured_by(options: LocationOptions, environment: Mapping[str, str], home: Path) -> str:
+def _setting_in_use(options: LocationOptions, environment: Mapping[str, str], home: Path) -> str:
     if options.address:
         return "--address"
     for name in ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE"):

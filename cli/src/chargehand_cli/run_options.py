@@ -136,7 +136,7 @@ def build_request(
     from chargehand import SessionRequest
 
     fields = read_json(options.input) if options.input else dict(base or {})
-    typed = _typed(options)
+    typed = _given_options(options)
     own = {name: value for name, value in typed.items() if not name.startswith("limits.")}
     limits = {name.removeprefix("limits."): typed[name] for name in typed.keys() - own.keys()}
     fields |= own
@@ -158,7 +158,7 @@ def build_request(
     return request
 
 
-def _typed(options: RequestOptions) -> dict[str, Any]:
+def _given_options(options: RequestOptions) -> dict[str, Any]:
     """Return the given options by the field that they set."""
     typed = vars(options) | {
         "goal": _text("-", _MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,

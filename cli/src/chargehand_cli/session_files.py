@@ -65,10 +65,10 @@ def keep(state: Path, report: Report, trace: Trace | None, attachments: Attachme
 
 
 def kept_report(state: Path, session_id: str) -> Report | None:
-    return _kept(Report, SessionFiles(state, session_id).report)
+    return _read(Report, SessionFiles(state, session_id).report)
 
 
-def _kept(kind: type[_Kept], file: Path) -> _Kept | None:
+def _read(kind: type[_Kept], file: Path) -> _Kept | None:
     try:
         return kind.model_validate_json(file.read_bytes())
     except (OSError, ValueError):
@@ -109,7 +109,7 @@ async def open_report(connection: Connection, session_id: str) -> Report:
 
 async def open_trace(connection: Connection, session_id: str) -> Trace:
     """Read the stored trace of a finished session, or connect and read the trace from the server."""
-    stored_trace = _kept(Trace, SessionFiles(connection.location.state, session_id).trace)
+    stored_trace = _read(Trace, SessionFiles(connection.location.state, session_id).trace)
     if stored_trace and _is_at_rest(connection.location):
         return stored_trace
     await connection.open(worker=False)

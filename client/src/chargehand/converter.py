@@ -206,7 +206,7 @@ class EncryptionCodec(PayloadCodec):
         open_ = self._encryption.open
         opened = iter(await off_the_loop(lambda one: open_(one, PAYLOAD), [each.data for each in encrypted]))
         return [
-            _parsed(next(opened)) if each.metadata.get("encoding") == ENCRYPTED else self._plain(each)
+            _parse(next(opened)) if each.metadata.get("encoding") == ENCRYPTED else self._plain(each)
             for each in payloads
         ]
 
@@ -215,7 +215,7 @@ class EncryptionCodec(PayloadCodec):
         return payload if is_read else unreadable(_NOT_ENCRYPTED)
 
 
-def _parsed(content: bytes) -> Payload:
+def _parse(content: bytes) -> Payload:
     try:
         return Payload.FromString(content)
     except DecodeError as error:

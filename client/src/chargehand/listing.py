@@ -125,7 +125,7 @@ def sessions_query(**filters: Unpack[SessionFilters]) -> str:
     if (state := filters.get("state")) is not None:
         terms.append(_state_term(state))
     if filters.get("waiting"):
-        states = ", ".join(map(_quoted, WAITING_STATES))
+        states = ", ".join(map(_quote, WAITING_STATES))
         terms.append(f"{OPEN} AND {SearchAttribute.STATE} IN ({states})")
     if (since := filters.get("since")) is not None:
         terms.append(f"StartTime >= {_instant(since, 'since')}")
@@ -150,7 +150,7 @@ def _state_term(state: str) -> str:
 
 def _instant(value: datetime, field: str) -> str:
     try:
-        return _quoted(value.astimezone(UTC).isoformat())
+        return _quote(value.astimezone(UTC).isoformat())
     except (ValueError, OverflowError) as error:  # not representable in UTC
         raise InvalidInput(f"{field}: must be between the years 2 and 9998") from error
 
@@ -158,10 +158,10 @@ def _instant(value: datetime, field: str) -> str:
 def _word(value: str, field: str) -> str:
     if not value.isprintable() or len(value) > _LONGEST_WORD:  # servers answer with errors that clients retry
         raise InvalidInput(f"{field}: must be printable, and have {_LONGEST_WORD:,} characters at most")
-    return _quoted(value)
+    return _quote(value)
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

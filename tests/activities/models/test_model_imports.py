@@ -51,7 +51,7 @@ def stop():
     assert len(gc.get_objects()) < 1_000, "collections scan what lives as long as the process"
     os.kill(os.getpid(), signal.SIGTERM)
 
-process._connected, process.polling = lambda *_: asyncio.sleep(0, object()), lambda *_: nullcontext()
+process._connect, process.polling = lambda *_: asyncio.sleep(0, object()), lambda *_: nullcontext()
 asyncio.run(process.run(Settings(state_dir=Path(tempfile.mkdtemp())), stop))
 """
 

@@ -37,7 +37,7 @@ def find_temporal() -> Path:
     Raises:
         EmbeddedServerFailed: neither is installed.
     """
-    installed = _installed()
+    installed = _installed_path()
     elsewhere = [each for each in os.environ.get("PATH", "").split(os.pathsep) if Path(each) != installed.parent]
     own = shutil.which("temporal", path=os.pathsep.join(elsewhere))
     if own and _is_new_enough(own):
@@ -56,7 +56,7 @@ def check_temporal(program: Path, state: Path) -> None:
     Raises:
         EmbeddedServerFailed: its digest is not a known one.
     """
-    if program != _installed():
+    if program != _installed_path():
         return
     facts = program.stat()
     checked, note = state / "temporal.checked", f"{program} {facts.st_size} {facts.st_mtime_ns}"
@@ -74,7 +74,7 @@ def check_temporal(program: Path, state: Path) -> None:
         write_private(checked, note)
 
 
-def _installed() -> Path:
+def _installed_path() -> Path:
     return Path(sys.executable).parent / "temporal"
 
 

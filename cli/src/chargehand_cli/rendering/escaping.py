@@ -58,7 +58,7 @@ def without_links(markdown: str, known: Collection[str] = ()) -> str:
     """
     targets = "|".join(re.escape(address) for address in sorted(known, key=len, reverse=True) if address)
     known_link = rf"((?<!!)\[[^\[\]\n<!]*\]\((?:{targets or '(?!)'})\))"
-    return inert_programs(re.sub(f"{known_link}|{_MARK}", _escaped, markdown))
+    return inert_programs(re.sub(f"{known_link}|{_MARK}", _escape, markdown))
 
 
 def is_web_address(url: str) -> bool:
@@ -73,5 +73,5 @@ def _visible(match: re.Match[str]) -> str:
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return match[1] or ("&lt;" if match[0] == "<" else f"\\{match[0]}")

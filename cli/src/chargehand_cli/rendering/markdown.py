@@ -125,7 +125,7 @@ def text_fragment(url: str, quoted: str) -> str:
 
 def cited(text: str, sources: int) -> Markup:
     """Escape text, and turn its citations of that many sources into links."""
-    return _marked_up(_CITATION, safe_text(text), lambda match: _citation(match, sources))
+    return _mark_up(_CITATION, safe_text(text), lambda match: _citation(match, sources))
 
 
 def _citation(match: re.Match[str], sources: int) -> Markup:
@@ -135,7 +135,7 @@ def _citation(match: re.Match[str], sources: int) -> Markup:
     return Markup().join(Markup('<a class="cite" href="#{0}">{0}</a>').format(label) for label in labels)
 
 
-def _marked_up(pattern: re.Pattern[str], text: str, replace: Callable[[re.Match[str]], Markup]) -> Markup:
+def _mark_up(pattern: re.Pattern[str], text: str, replace: Callable[[re.Match[str]], Markup]) -> Markup:
     parts: list[Markup] = []
     at = 0
     for match in pattern.finditer(text):
@@ -151,7 +151,7 @@ def marked(text: str, quotes: Iterable[str]) -> Markup:
     if not patterns:
         return escape(shown)
     quoted = re.compile("|".join(sorted(patterns, key=len, reverse=True)))
-    return _marked_up(quoted, shown, lambda match: Markup("<mark>{}</mark>").format(match[0]))
+    return _mark_up(quoted, shown, lambda match: Markup("<mark>{}</mark>").format(match[0]))
 
 
 def _pattern(quotation: str) -> str:

@@ -107,7 +107,7 @@ class PayloadStore(StorageDriver):
     def _write(self, payload: Payload) -> str:
         content = payload.SerializeToString(deterministic=True)
         digest = hashlib.sha256(content).hexdigest()
-        body = _packed(content, is_encrypted=payload.metadata.get("encoding") == ENCRYPTED)
+        body = _pack(content, is_encrypted=payload.metadata.get("encoding") == ENCRYPTED)
         with self._usable("written"):
             self._files.put(artifact_key(digest), body)
         return digest
@@ -120,7 +120,7 @@ class PayloadStore(StorageDriver):
             found = self._files.fetch(artifact_key(digest), stored)
         if not found:
             raise StoredPayloadMissing(digest, self._place)
-        content = _unpacked(stored.getvalue())
+        content = _unpack(stored.getvalue())
         if content is None or hashlib.sha256(content).hexdigest() != digest:
             raise StoredPayloadDamaged(digest, self._place)
         return Payload.FromString(content)
@@ -173,12 +173,12 @@ def _bucket(place: str, namespace: str) -> PayloadStore:
         raise ProtectionSettingsError(f"CHARGEHAND_STORAGE: {error}") from error
 
 
-def _packed(content: bytes, *, is_encrypted: bool) -> bytes:
+def _pack(content: bytes, *, is_encrypted: bool) -> bytes:
     compressed = b"" if is_encrypted else zlib.compress(content, 1)
     return _COMPRESSED + compressed if compressed and len(compressed) < len(content) else _PLAIN + content
 
 
-def _unpacked(body: bytes) -> bytes | None:
+def _unpack(body: bytes) -> bytes | None:
     if body[:1] == _PLAIN:
         return body[1:]
     return unpack(body[1:]) if body[:1] == _COMPRESSED else None

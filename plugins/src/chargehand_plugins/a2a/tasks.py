@@ -89,7 +89,7 @@ class Tasks(RequestHandler):
         The first message of a conversation names its crew; each message waits for its reply.
         """
         message, waits = params.message, not params.configuration.return_immediately
-        with _translated():
+        with _translate_errors():
             crew = _crew(message)
             if crew and not message.task_id:
                 opened = await self._connect().converse(crew=crew, conversation_id=_name(message))
@@ -113,12 +113,12 @@ class Tasks(RequestHandler):
             return await self._task(task.id)
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:
-        with _translated():
+        with _translate_errors():
             return await self._task(params.id, params)
 
     async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:
         """List sessions page by page, with reports only on request, since each report is read separately."""
-        with _translated("params"):
+        with _translate_errors("params"):
             summaries, page = await _find_page(self._connect(), params)
             for each in summaries:
                 if each.ended_at is None:
@@ -130,7 +130,7 @@ class Tasks(RequestHandler):
             return page
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:
-        with _translated():
+        with _translate_errors():
             task, goes_on = await self._find(params.id)
             if not goes_on:
                 raise TaskNotCancelableError("The task has ended.")
@@ -296,7 +296,7 @@ async def _answer(session: Session, text: str) -> None:
 
 
 @contextmanager
-def _translated(place: str = "message") -> Generator[None]:
+def _translate_errors(place: str = "message") -> Generator[None]:
     try:
         yield
     except InvalidInput as error:

@@ -121,7 +121,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         for value in meanings_of(match[0].casefold(), "numbers", code)
     ]
     whole = (_word_quantity(text, match, value, code) for match, value, code in words)
-    all_quantities = (*_distributed([*figures], text), *whole)
+    all_quantities = (*_distribute([*figures], text), *whole)
     return tuple(
         replace(each, unit="", digits=each.digits | _times(each.digits, _CENT)) if each.unit == "cent" else each
         for each in all_quantities
@@ -171,7 +171,7 @@ def _compound_value(match: re.Match[str], code: str) -> int:
     return sum(int(value) for part in parts for value in meanings_of(part.casefold(), "numbers", code))
 
 
-def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
+def _distribute(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
     """Give a figure the scale and unit of the one that follows: `from 6.1 to 7.4 million euros`."""
     for one, following in zip_longest(figures, figures[1:]):
         between = text[one.start + len(one.written) : following.start] if following else ""
@@ -184,11 +184,11 @@ def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
 
 def is_derived(figure: Quantity, there: Iterable[Quantity]) -> bool:
     """Whether a figure is a sum, difference, share, ratio or product of two others, as far as their units allow it."""
-    return figure.is_in(_derived(tuple(dict.fromkeys(there))))
+    return figure.is_in(_derive(tuple(dict.fromkeys(there))))
 
 
 @lru_cache(maxsize=256)
-def _derived(there: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
+def _derive(there: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
     numbers = [each for each in there if any(isinstance(value, Decimal) for value in each.values)]
     numbers = sorted(numbers, key=lambda each: each.is_word and not each.unit)[:_MOST_COMPARED]
     results = (result for one, other in permutations(numbers, 2) for result in _of_two(one, other))

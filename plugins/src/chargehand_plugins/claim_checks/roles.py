@@ -71,7 +71,7 @@ def is_in_order(claim: str, sentence: str) -> bool:
 def _is_crossed(claim: str, sentence: str, code: str) -> bool:
     """Whether a claim swaps the two sides of `after`, `because` or `but not` relative to a sentence."""
     for phrases in _RELATIONS:
-        claim_events, sentence_events = _related(claim, phrases, code), _related(sentence, phrases, code)
+        claim_events, sentence_events = _events(claim, phrases, code), _events(sentence, phrases, code)
         first, last = sentence_events[0] - sentence_events[1], sentence_events[1] - sentence_events[0]
         # A word of both sides may be the place: `The scanner is installed in the mill before the roof is replaced`.
         least = (
@@ -82,7 +82,7 @@ def _is_crossed(claim: str, sentence: str, code: str) -> bool:
     return False
 
 
-def _related(text: str, phrases: tuple[str, ...], code: str) -> tuple[frozenset[str], frozenset[str]]:
+def _events(text: str, phrases: tuple[str, ...], code: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the words of the earlier and of the later event; none if the text does not state an order."""
     matches = ((number, languages()[code].phrases[phrase].search(text)) for number, phrase in enumerate(phrases))
     for number, match in matches:

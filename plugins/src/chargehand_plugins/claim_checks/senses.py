@@ -55,18 +55,18 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
         others = _names(nearest, nearest) & content(nearest) - own
         elsewhere = own - content(copy.clause) - _measures(claim)
         if elsewhere and others and not is_negated(claim):
-            yield Objection(f"What it says is not said of {_written(elsewhere, claim)}.")
-        yield from _replaced(copy, claim, nearest, " ".join([about, *sentences]), has_own_words=near < 1)
+            yield Objection(f"What it says is not said of {_as_written(elsewhere, claim)}.")
+        yield from _replacements(copy, claim, nearest, " ".join([about, *sentences]), has_own_words=near < 1)
     if near >= _RELATED and not is_denied:
-        yield from _turned(claim, nearest, is_repeated=near == 1)
-    yield from _opposed(claim, sentences)
+        yield from _reversals(claim, nearest, is_repeated=near == 1)
+    yield from _opposites(claim, sentences)
     yield from _in_other_clause(claim, nearest)
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
     yield from _other_words(claim, nearest, about, " ".join([about, *sentences]))
 
 
-def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objection]:
+def _reversals(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objection]:
     """Find `up` in place of `down`, and `more` in place of `less`."""
     clause, codes = _clause_of(content(claim), nearest), spoken_in(claim, nearest)
     is_copied = is_repeated and not phrase_in("denials", claim)
@@ -78,7 +78,7 @@ def _turned(claim: str, nearest: str, *, is_repeated: bool) -> Iterator[Objectio
             yield Objection(f"It says the opposite of its source ({subject}).", is_certain=is_certain)
 
 
-def _opposed(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
+def _opposites(claim: str, sentences: Sequence[str]) -> Iterator[Objection]:
     """Find the opposite word in the clause that has everything else of a claim."""
     codes = spoken_in(claim)
     if len(codes) != 1 or is_negated(claim):
@@ -113,10 +113,10 @@ def _in_other_clause(claim: str, nearest: str) -> Iterator[Objection]:
             least = 0 if number > at[0] else max(1, len(own & clauses[at[0]][0]))  # a subject stands in front
             is_rival = any(not each.is_year for each in there) and not any(each.is_in(figures) for each in there)
             if number != at[0] and is_rival and len(others) > least:
-                yield Objection(f"Its source does not say {figures[0].written} of {_written(others, claim)}.")
+                yield Objection(f"Its source does not say {figures[0].written} of {_as_written(others, claim)}.")
 
 
-def _replaced(copy: Copy, claim: str, nearest: str, known: str, *, has_own_words: bool) -> Iterator[Objection]:
+def _replacements(copy: Copy, claim: str, nearest: str, known: str, *, has_own_words: bool) -> Iterator[Objection]:
     """Object to replaced words; a figure may also be a part of its source, or computed from it."""
     pairs = {(each.theirs, each.mine) for each in copy.replacements}
     old_at, new_at = ([nearest.find(getattr(each, of)) for each in copy.replacements] for of in ("theirs", "mine"))
@@ -155,9 +155,9 @@ def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[O
         rest, there = own - elsewhere, content(nearest)
         is_of_other = rest <= there and bool(_names(nearest, known) & there - content(claim))
         is_certain = is_of_other and len(rest) >= _LEAST_REST and elsewhere <= _names(claim, known)
-        yield Objection(f"What it says is not said of {_written(elsewhere, claim)}.", is_certain=is_certain)
+        yield Objection(f"What it says is not said of {_as_written(elsewhere, claim)}.", is_certain=is_certain)
     elif new - _measures(claim):
-        yield Objection(f"Its source has no {_written(new, claim)}.")
+        yield Objection(f"Its source has no {_as_written(new, claim)}.")
 
 
 def _measures(claim: str) -> frozenset[str]:
@@ -175,7 +175,7 @@ def _names(text: str, known: str) -> frozenset[str]:
     return content(" ".join(names))
 
 
-def _written(stems: frozenset[str], claim: str) -> str:
+def _as_written(stems: frozenset[str], claim: str) -> str:
     words = (word.strip(_MARKS) for word in claim.split() if any(stem in word.casefold() for stem in stems))
     return ", ".join(f"“{word}”" for word in dict.fromkeys(words))
 

@@ -81,7 +81,7 @@ def _of_one_row(figure: Quantity, claim: str, table: ResultTable) -> Iterator[Ob
     around = _around(figure, claim)
     is_of_all = TOGETHER.search(around) or (_MEAN.search(around) and not any(map(_MEAN.search, table.header)))
     scope = table.in_scope(claim, around)
-    if is_of_all and len(scope) > 1 and not figure.is_in(_computed(claim, table, scope)[0]):
+    if is_of_all and len(scope) > 1 and not figure.is_in(_compute(claim, table, scope)[0]):
         yield Objection(f"{figure.written} is of one row only.")
 
 
@@ -100,7 +100,7 @@ def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Obje
             yield Objection(reason, is_certain=True)
     if all(_is_of_other_year(claim, table) for table in tables):
         yield Objection("The row that it names is of another year.")
-    if labels := [label for table in tables if (label := _mislabelled(claim, table))]:
+    if labels := [label for table in tables if (label := _wrong_label(claim, table))]:
         yield Objection(f"The row that it names has “{labels[0]}”.", is_certain=len(labels) == len(tables))
 
 
@@ -232,7 +232,7 @@ def _miscounts_rows(claim: str, table: ResultTable) -> bool:
     return not table.named_columns(claim) and not counts[0].digits & {len(rows), len(table.body)}
 
 
-def _mislabelled(claim: str, table: ResultTable) -> str:
+def _wrong_label(claim: str, table: ResultTable) -> str:
     """Return the label of the one row that a claim names by its key, if the claim has another row's label."""
     rows, subjects = table.key_rows(claim), ("amount", "order", "extremes", "extent")
     is_compared = any(sides_of(each, claim) for each in subjects) or any(
@@ -274,7 +274,7 @@ def is_unclear(figure: Quantity, table: ResultTable) -> bool:
 
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     """Whether a figure is the sum, mean, count, difference, ratio or share of what the claim names."""
-    totals, parts = _computed(claim, table, table.in_scope(claim, _around(figure, claim)))
+    totals, parts = _compute(claim, table, table.in_scope(claim, _around(figure, claim)))
     if _RATE.search(claim):  # of tonnes and hectares: 3.3 tonnes per hectare
         figure, parts = _bare(figure), [[*map(_bare, each)] for each in parts]
     return figure.is_in(totals) or any(is_derived(figure, each) for each in parts)
@@ -304,7 +304,7 @@ def is_alien(figure: Quantity, claim: str, table: ResultTable) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _computed(claim: str, table: ResultTable, scope: frozenset[int]) -> tuple[list[Quantity], list[list[Quantity]]]:
+def _compute(claim: str, table: ResultTable, scope: frozenset[int]) -> tuple[list[Quantity], list[list[Quantity]]]:
     """Compute the sums, means and counts of what a claim names, and list figures that it may compare."""
     rows, columns = table.named_rows(claim), table.named_columns(claim) or frozenset(table.columns)
     named = [cell for cell in table.cells if not rows or cell.row in rows]

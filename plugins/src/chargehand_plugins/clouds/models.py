@@ -26,7 +26,7 @@ _CREDENTIALS: Final = frozenset({"botocore", "google"})
 
 
 @contextmanager
-def _explained(provider: str) -> Generator[None]:
+def _explain_credentials(provider: str) -> Generator[None]:
     """Explain missing or refused credentials; only a failure to fetch them is retryable."""
     try:
         yield
@@ -52,17 +52,17 @@ class _CloudClaude(AnthropicModel):
         import anthropic
 
         module, name = self.client_class
-        network = self._limited(anthropic.DefaultAsyncHttpxClient)
+        network = self._limit(anthropic.DefaultAsyncHttpxClient)
         return getattr(import_module(module), name)(max_retries=0, http_client=network, open_telemetry=False)
 
     async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
         # Clouds sell reserved capacity in other ways.
         body = {name: part for name, part in request_body(call).items() if name != "service_tier"}
-        with _explained(self.provider):
+        with _explain_credentials(self.provider):
             return await self._stream(client, "/v1/messages", body, call, MessageFold())
 
     async def count_input(self, call: ModelCall) -> int:
-        with _explained(self.provider):
+        with _explain_credentials(self.provider):
             return await super().count_input(call)
 
 
@@ -90,7 +90,7 @@ class AzureModel(OpenAIResponsesModel):
     def _make_client(self) -> "openai.AsyncOpenAI":
         import openai
 
-        return openai.AsyncAzureOpenAI(max_retries=0, http_client=self._limited(openai.DefaultAsyncHttpxClient))
+        return openai.AsyncAzureOpenAI(max_retries=0, http_client=self._limit(openai.DefaultAsyncHttpxClient))
 
 
 def open_bedrock(_: ModelSettings, __: AsyncExitStack) -> BedrockModel:

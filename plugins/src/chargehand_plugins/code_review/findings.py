@@ -88,7 +88,7 @@ def sift(request: CodeReviewRequest, files: Sequence[ChangedFile], dismissed: Co
             accepted.append(one.model_copy(update={"issue": surely}))
             continue
         dropped.setdefault(reason, Counter())[one.agent] += 1
-    problems = [_reported(group, added) for group in _merged(accepted)]
+    problems = [_report(group, added) for group in _merge(accepted)]
     problems.sort(key=lambda one: (get_args(Severity).index(one.issue.severity), one.issue.file, one.issue.line))
     return Sifted(
         tuple(one for one in problems if one.fingerprint not in dismissed),
@@ -107,7 +107,7 @@ def fingerprint(issue: Issue, added: Mapping[int, str]) -> str:
 
 def _meant(look: Issue, found: Sequence[FoundIssue]) -> list[str]:
     """Return the ids of the named findings, or else of the one on the same line with the most common words."""
-    if named := _named(look.location, found) or _named(look.message, found):
+    if named := _leading_ids(look.location, found) or _leading_ids(look.message, found):
         return named
     if {one.id for one in found}.intersection(_ID.findall(f"{look.location} {look.message}")):
         return []
@@ -118,7 +118,7 @@ def _meant(look: Issue, found: Sequence[FoundIssue]) -> list[str]:
     return [name for name, share in likeness.items() if share >= _ALIKE and share == max(likeness.values())]
 
 
-def _named(text: str, found: Sequence[FoundIssue]) -> list[str]:
+def _leading_ids(text: str, found: Sequence[FoundIssue]) -> list[str]:
     """Return the ids that a text begins with, after the place at most: of `T2.1 only, not T3.1`, the first."""
     ids = {one.id.casefold(): one.id for one in found}
     for file in sorted({one.issue.file for one in found}, key=len, reverse=True):
@@ -127,7 +127,7 @@ def _named(text: str, found: Sequence[FoundIssue]) -> list[str]:
     return [ids[name] for name in takewhile({*ids, "and"}.__contains__, map(str.casefold, tokens)) if name in ids]
 
 
-def _merged(found: Sequence[FoundIssue]) -> list[list[FoundIssue]]:
+def _merge(found: Sequence[FoundIssue]) -> list[list[FoundIssue]]:
     groups: list[list[FoundIssue]] = []
     for one in sorted(found, key=lambda f: (-f.issue.confidence, f.issue.file, f.issue.line, f.agent, f.id)):
         group = next((group for group in groups if _is_of(group, one)), None)
@@ -137,7 +137,7 @@ def _merged(found: Sequence[FoundIssue]) -> list[list[FoundIssue]]:
     return groups
 
 
-def _reported(group: Sequence[FoundIssue], added: Mapping[str, Mapping[int, str]]) -> Reported:
+def _report(group: Sequence[FoundIssue], added: Mapping[str, Mapping[int, str]]) -> Reported:
     worst = min((one.issue.severity for one in group), key=get_args(Severity).index)
     issue = group[0].issue.model_copy(update={"severity": worst})
     return Reported(issue, tuple(group), fingerprint(issue, added[issue.file]))

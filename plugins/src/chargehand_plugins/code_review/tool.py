@@ -78,7 +78,7 @@ class ReadDiff(_ReviewTool):
     async def _answer(self, change: Change, place: _Place) -> ToolAnswer:
         if not place.path:
             return await asyncio.to_thread(
-                lambda: _listed([f"{file.path} +{len(file.added)} -{file.removed}" for file in change.files])
+                lambda: _list_files([f"{file.path} +{len(file.added)} -{file.removed}" for file in change.files])
             )
         file = change.file(place.path)
         if file is None:
@@ -149,7 +149,7 @@ class ReviewComments(_ReviewTool):
             return failed("There is no export of review comments among the documents; go by the notes of code_history.")
         if not place.path:
             counts = Counter(comment.path for comment in change.comments).most_common()
-            return _listed([f"{name} {count}" for name, count in counts])
+            return _list_files([f"{name} {count}" for name, count in counts])
         lines = [
             f"line {comment.line}, {comment.author}, {comment.date}: {comment.text}"
             for comment in change.comments
@@ -163,7 +163,7 @@ class ReviewComments(_ReviewTool):
         return ToolAnswer(output=output, sources=(source,))
 
 
-def _listed(files: list[str]) -> ToolAnswer:
+def _list_files(files: list[str]) -> ToolAnswer:
     more = len(files) - _MOST_LISTED
     note: dict[str, JsonValue] = {"note": f"and {more} more files"} if more > 0 else {}
     return ToolAnswer(output={"files": [*files[:_MOST_LISTED]], **note})
@@ -175,16 +175,16 @@ def _show(file: ChangedFile, first: int) -> ToolAnswer:
         for line in file.lines
         if line.number >= first
     ]
-    return _numbered(file.path, shown)
+    return _number_lines(file.path, shown)
 
 
 def _show_code(place: _Place, text: str) -> ToolAnswer:
     lines = lines_of(text)
     wanted = range(max(place.first, 1), min(place.last or len(lines), len(lines)) + 1)
-    return _numbered(place.path, [(number, f"{number:>6} {lines[number - 1]}") for number in wanted])
+    return _number_lines(place.path, [(number, f"{number:>6} {lines[number - 1]}") for number in wanted])
 
 
-def _numbered(path: str, lines: list[tuple[int, str]]) -> ToolAnswer:
+def _number_lines(path: str, lines: list[tuple[int, str]]) -> ToolAnswer:
     count = _fitting([text for _, text in lines])
     if not count:
         return failed("There are no such lines.")

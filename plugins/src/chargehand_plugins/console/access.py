@@ -37,7 +37,7 @@ class Access:
 
     def make_link_code(self) -> str:
         """Create a code that signs in one browser within an hour."""
-        return self._signed("link", _LINK_SECONDS)
+        return self._sign("link", _LINK_SECONDS)
 
     def take_link_code(self, code: str) -> bool:
         """Consume a code; False if it was used, has expired or never existed."""
@@ -48,7 +48,7 @@ class Access:
 
     def sign_in(self) -> str:
         """Return the cookie for a browser that has presented the token or a code."""
-        return self._signed("cookie", SIGNED_IN_SECONDS)
+        return self._sign("cookie", SIGNED_IN_SECONDS)
 
     def sign_out(self, cookie: str) -> None:
         """Invalidate a browser's cookie."""
@@ -66,7 +66,7 @@ class Access:
         """Whether a form token belongs to this browser."""
         return hmac.compare_digest(self.form_token(cookie).encode(), presented.encode())
 
-    def _signed(self, kind: str, seconds: float) -> str:
+    def _sign(self, kind: str, seconds: float) -> str:
         text = f"{self._clock() + seconds:.0f}.{secrets.token_urlsafe(12)}"
         return f"{text}.{self._signature(kind, text)}"
 

@@ -60,13 +60,13 @@ async def _act(request: Request) -> Response:
         if wait is None:
             return _state(request, link, status)
         if action not in _ACTIONS[wait.kind]:
-            raise _refused()
+            raise _refusal()
         try:
             content = read_content(UPDATES[action], form)
             if isinstance(content, CallDecision) and content.call != wait.id:
-                raise _refused()
+                raise _refusal()
             if isinstance(content, Answer) and f"question-{content.subtask}" != wait.id:
-                raise _refused()
+                raise _refusal()
             if content is not None:
                 content = content.model_copy(update={"by": f"link sent to {link.sent_to}"})
             backend: Backend = request.app.state.backend
@@ -106,11 +106,11 @@ def _link(request: Request) -> DecisionLink:
     links: Links = request.app.state.links
     link = links.read(request.path_params["link"], datetime.now(UTC))
     if link is None:
-        raise _refused()
+        raise _refusal()
     return link
 
 
-def _refused() -> Problem:
+def _refusal() -> Problem:
     return Problem(HTTPStatus.FORBIDDEN, words("decide", "refused"))
 
 

@@ -171,7 +171,7 @@ async def _ask(request: Request, follows: str, problem: Problem | None = None) -
 
 
 async def start(request: Request, form: FormData) -> Response:
-    typed = _typed(form)
+    typed = _form_fields(form)
     try:
         session_request, session_id = await _read_request(SessionRequest, _fields(typed), form, request)
         await (await _backend(request).connect().start(session_request, session_id=session_id)).opened()
@@ -180,7 +180,7 @@ async def start(request: Request, form: FormData) -> Response:
     return RedirectResponse(f"{Page(session_id, '').base}?done=start", _SEE_OTHER)
 
 
-def _typed(form: FormData) -> dict[str, str]:
+def _form_fields(form: FormData) -> dict[str, str]:
     """Return the filled-in form fields by request field."""
     return {name: text for name in form if name not in {"csrf", "key"} and (text := text_of(form, name).strip())}
 
@@ -218,7 +218,7 @@ async def talk(request: Request, problem: Problem | None = None) -> Response:
 async def converse(request: Request, form: FormData) -> Response:
     """Open a conversation."""
     try:
-        conversation_request, id_ = await _read_request(ConversationRequest, _typed(form), form, request)
+        conversation_request, id_ = await _read_request(ConversationRequest, _form_fields(form), form, request)
         await (await _backend(request).connect().converse(conversation_request, conversation_id=id_)).opened()
     except (ChargehandError, Problem) as error:
         return await talk(request, problem_of(error))
@@ -243,7 +243,7 @@ async def act_in_conversation(request: Request, form: FormData) -> Response:
         raise Problem(HTTPStatus.NOT_FOUND, words("frame", "no_action"))
     try:
         handle = await _backend(request).conversation(session_id_of(request))
-        sending = asyncio.create_task(handle.send(message, _signed(read_content(message, form))))
+        sending = asyncio.create_task(handle.send(message, _sign(read_content(message, form))))
         await asyncio.wait([sending], timeout=_REPLY_SECONDS)
         # After the timeout the message is accepted, and the worker still answers it.
         await sending if sending.done() else sending.cancel()
@@ -252,7 +252,7 @@ async def act_in_conversation(request: Request, form: FormData) -> Response:
     return RedirectResponse(f"{_place(session_id_of(request))}?done={message.name}", _SEE_OTHER)
 
 
-def _signed(content: TypedByPeople | None) -> TypedByPeople | None:
+def _sign(content: TypedByPeople | None) -> TypedByPeople | None:
     """Mark a decision as made in the console."""
     if content is None or "by" not in type(content).model_fields:
         return content
@@ -289,7 +289,7 @@ async def act(request: Request, form: FormData) -> Response:
     try:
         handle = await _backend(request).session(session_id)
         if message := UPDATES.get(action):
-            await handle.send(message, _signed(read_content(message, form)))
+            await handle.send(message, _sign(read_content(message, form)))
         else:
             await handle.cancel()
     except (ChargehandError, Problem) as error:

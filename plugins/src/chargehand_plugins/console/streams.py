@@ -47,9 +47,9 @@ class Streams:
             await ahead.close()
             self._left += 1
             raise
-        return StreamingResponse(self._counted(ahead), media_type="text/event-stream", headers=_HEADERS)
+        return StreamingResponse(self._stream(ahead), media_type="text/event-stream", headers=_HEADERS)
 
-    async def _counted(self, ahead: "_Ahead") -> AsyncIterator[str]:
+    async def _stream(self, ahead: "_Ahead") -> AsyncIterator[str]:
         try:
             yield "retry: 2000\n\n"
             async for message in ahead.messages():

@@ -33,7 +33,7 @@ def _environment() -> Environment:
         "arguments": call_arguments,
         "citing": _citing,
         "duration": duration,
-        "elapsed": _elapsed,
+        "elapsed": _elapsed_time,
         "facts": row_facts,
         "fields": form_fields,
         "json": json.dumps,
@@ -71,7 +71,7 @@ def _citing(answer: Markup, base: str) -> Markup:
     return Markup(answer.replace('href="#', f'href="{base}/report#'))  # noqa: S704  # safe before, and so is the address
 
 
-def _elapsed(since: datetime) -> Markup:
+def _elapsed_time(since: datetime) -> Markup:
     """Render an elapsed time, which the page's script updates."""
     so_far = duration(max(datetime.now(UTC) - since, timedelta()))
     return Markup('<time class="since" datetime="{}">{}</time>').format(since.isoformat(), so_far)

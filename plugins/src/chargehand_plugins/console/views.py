@@ -126,7 +126,7 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
     try:
         return _of_report(await session.result(), work, web_ui)
     except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
-        status = await _recorded(session, work)
+        status = await _recorded_status(session, work)
         view = view_of_status(status, web_ui, work)
         remark = error_text(error)
         remark = f"{remark.rstrip('.')}. {status.failure.remedy}" if status.failure else remark
@@ -143,14 +143,14 @@ async def _of_running(backend: Backend, session: Session, work: Projection, web_
             with translated(session.id):
                 status = await handle.query(Messages.status.name, result_type=Status)
     except (NotReachable, ServerRefused, TimeoutError):
-        recorded = view_of_status(await _recorded(session, work), web_ui, work)
+        recorded = view_of_status(await _recorded_status(session, work), web_ui, work)
         return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)
     spent = work.spent  # it is current even if the worker is busy
     known = {"turns": max(status.turns, spent.turns), "spent_usd": max(status.spent_usd, spent.cost_usd)}
     return view_of_status(status.model_copy(update=known), web_ui, work)
 
 
-async def _recorded(session: Session, work: Projection) -> Status:
+async def _recorded_status(session: Session, work: Projection) -> Status:
     with suppress(InvalidInput):  # no request that a worker accepts
         return status_of(work, (await session.request()).goal)
     return status_of(work)

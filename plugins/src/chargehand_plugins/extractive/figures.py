@@ -34,13 +34,13 @@ def state(query: Query, result: ToolResult) -> WorkAnswer:
     if is_unsure:
         return declined(language, "doubt", "", document)
     ref = result.sources[0].ref
-    statements = [_said(query, rows)]
+    statements = [_write_answer(query, rows)]
     if query.other:
         others = [row._replace(value=row.other) for row in rows]
         best = (max if query.shape == "most" else min)(float(row.value) for row in others)
         others = [row for row in others if row.value == best]
         if others[0].value != rows[0].value:
-            statements.append(_said(query._replace(function=query.other), others))
+            statements.append(_write_answer(query._replace(function=query.other), others))
     stated = f"{'; '.join(statements)} ({_basis(query, rows)})"
     listed = [f"- {row.name}: {_amount(query, row)} [{ref}]" for row in rows if query.shape == "per"]
     content = "\n".join([f"{stated} [{ref}]", *(["", *listed] if listed else [])])
@@ -74,7 +74,7 @@ def _number(text: str) -> str | float:
     return text
 
 
-def _said(query: Query, rows: Sequence[_Row]) -> str:
+def _write_answer(query: Query, rows: Sequence[_Row]) -> str:
     """Write the answer in bold, and its meaning: names, names with their common value, or amounts."""
     is_ranked = query.shape in {"most", "least"}
     leaders = [row for row in rows if row.value == rows[0].value] if is_ranked else rows

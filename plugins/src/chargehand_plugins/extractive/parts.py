@@ -98,13 +98,13 @@ class _Reader:
             against = next((field for field in titles if field.is_number), None)
             sides = [(sign, f'"{against.name}"', against.label)] if against else []
         if sides:
-            field = self._compared(at, end, against)
+            field = self._compared_column(at, end, against)
             sql = " AND ".join(f'"{field.name}" {sign} {value}' for sign, value, _ in sides) if field else ""
             text = " ".join(f"{sign} {text}" for sign, _, text in sides)
             held = Condition(field, sql, f"{field.label} {text}") if field else None
             yield Part(self._tokens[at:end], mark="" if held else UNREAD, condition=held)
 
-    def _compared(self, at: int, end: int, against: Field | None) -> Field | None:
+    def _compared_column(self, at: int, end: int, against: Field | None) -> Field | None:
         """Find the column named near a comparison: after it, before it, or else the only candidate."""
         after, before = self._tokens[at : end + _NEAR], self._tokens[max(0, at - _NEAR) : end]
         fields = [each for each in self._fields.all if each is not against]

@@ -148,7 +148,7 @@ class _Reading:
         names = [each.field.name for each in self._held if each.is_value]
         periods = self._in_periods()
         # An order's own date does not say when it was delivered.
-        own = self._dated_by.words if self._dated_by else ()
+        own = self._date_column.words if self._date_column else ()
         is_misdated = any(each.is_value and not each.field.events(each.text).issubset(own) for each in self._held)
         is_misdated &= bool(periods) or self._aggregate in {"early", "late"}
         if not self._is_clear or periods is None or len(set(names)) < len(names) or is_misdated:
@@ -170,10 +170,10 @@ class _Reading:
     def _distance(self, measure: Field | None, group: Group | None, groups: Sequence[Group]) -> float | None:
         """Distance of a measure by a group from the words; None if it does not account for all of them."""
         spoken_of = [each.field for each in self._held]
-        spoken_of += [each for each in (measure, group and group.field, self._period and self._dated_by) if each]
+        spoken_of += [each for each in (measure, group and group.field, self._period and self._date_column) if each]
         costs = [self._cost(token, spoken_of, group) for token in self.words]
         costs.append(self._cost_of_measure(measure, group))
-        if None in costs or (self._titled and measure not in self._titled):
+        if None in costs or (self._columns_of_year and measure not in self._columns_of_year):
             return None
         named = {token.stem for token in self.words if measure and measure.cost(token) is not None}
         # The question may ask for the group with the largest value.
@@ -184,7 +184,7 @@ class _Reading:
         """Distance of a word from the subject of a query; None if unrelated."""
         costs = [field.cost(token) for field in spoken_of]
         # If rows have a status, the table's name does not imply that it applies to all of them.
-        is_open = self.fields.has_status and token is not self._counted and lexicon.matches("event", token.word)
+        is_open = self.fields.has_status and token is not self._counted_token and lexicon.matches("event", token.word)
         costs += [] if is_open else [self.fields.cost_of_rows(token)]
         is_bounded = any(part.period or (part.condition and not part.condition.is_value) for part in self.parts)
         events = (field for field in self.fields.all if is_bounded and field.is_day and field.has("event"))
@@ -195,29 +195,29 @@ class _Reading:
     def _in_periods(self) -> list[Condition] | None:
         """Convert the period to a condition, unless column titles name it; None if the table does not cover it."""
         period, calendar = self._period, self._calendar
-        if period is None or self._titled:
+        if period is None or self._columns_of_year:
             return []
         names = frozenset(name.stem for name in self.fields.names)
         if not self.fields.is_dated and not period.side and period.text in names:
             return []  # a sheet `2024` belongs to that year as a whole
         sql = calendar and calendar.condition(period, names)
-        if not (self._dated_by and calendar and sql):
+        if not (self._date_column and calendar and sql):
             return None
-        text = (self._dated_by.label, period.side, period.text if period.has_year else self._period_text)
-        return [Condition(self._dated_by, sql, " ".join(filter(None, text)))]
+        text = (self._date_column.label, period.side, period.text if period.has_year else self._period_text)
+        return [Condition(self._date_column, sql, " ".join(filter(None, text)))]
 
     @cached_property
-    def _titled(self) -> list[Field]:
+    def _columns_of_year(self) -> list[Field]:
         """List the number columns whose titles have the question's year."""
         year = self._period.text if self._period and not self._period.side else ""
         return [each for each in self.fields.all if each.is_number and year in each.words]
 
     @property
     def _calendar(self) -> Calendar | None:
-        return self._dated_by and self._dated_by.calendar
+        return self._date_column and self._date_column.calendar
 
     @cached_property
-    def _dated_by(self) -> Field | None:
+    def _date_column(self) -> Field | None:
         """Find the column with the rows' dates: `joined` only if the question says so; none if it is ambiguous."""
         terms = {token.stem for part in self.parts for token in part.tokens if part.is_word or part.mark}
         named = (each for each in self.fields.all if each.is_time and each.cost_of_all(self.words) is not None)
@@ -256,10 +256,10 @@ class _Reading:
             unsaid = [word for word in measure.title if word.stem not in {token.stem for token in tokens}]
             is_other = self._is_count and any(lexicon.matches("event", word.word) for word in unsaid[-1:])
             # How many volumes were restored is not the number of `pages restored`.
-            is_thing = self._counted is None or measure.cost(self._counted) is not None or self._is_amount
+            is_thing = self._counted_token is None or measure.cost(self._counted_token) is not None or self._is_amount
             is_amount = bool(unsaid) or measure.is_money or self.fields.currency is not None
             is_other |= self._is_count and is_amount and not is_thing and measure is not self.fields.quantity
-            is_other |= self._counted is not None and measure.has_names_of(self._counted)
+            is_other |= self._counted_token is not None and measure.has_names_of(self._counted_token)
             if self._is_count and min(costs) > 1:  # `how many` is not about money, nor `how much` about pieces
                 is_much = measure.is_money or bool(measure.units) or measure.has("revenues")
                 is_many = measure is self.fields.quantity and not self._is_amount
@@ -357,7 +357,7 @@ class _Reading:
         return next((part.tokens[0] for part in self._after(self._at.get(self._aggregate, 0)) if part.is_word), None)
 
     @cached_property
-    def _counted(self) -> Token | None:
+    def _counted_token(self) -> Token | None:
         """The content word after `how many`."""
         return next((part.tokens[0] for part in self._after(self._at.get("count")) if part.is_word), None)
 
@@ -407,13 +407,13 @@ class _Reading:
         is_held = bool(following and following[0].condition and self.fields.key)
         groups = [self._group_of(self.fields.key)] if is_held and self.fields.key else []
         following = following[is_held : None if self._opener == "when" else 1 + is_held]
-        groups += [group for part in following if part.is_word for group in self._named_by(part)]
+        groups += [group for part in following if part.is_word for group in self._fields_of(part)]
         return list({group.sql: group for group in groups}.values())
 
     def _group_of(self, field: Field, word: str = "") -> Group:
         return Group(field, f'CAST("{field.name}" AS VARCHAR)', field.calendar is not None, field.label, word)
 
-    def _named_by(self, part: Part) -> Iterator[Group]:
+    def _fields_of(self, part: Part) -> Iterator[Group]:
         token, is_divided = part.tokens[0], self._per is not None
         named = [part.field] if part.field else [each for each in self.fields.all if each.cost(token) in _NAMING]
         rows = self.fields.cost_of_rows(token)
@@ -427,5 +427,5 @@ class _Reading:
             yield self._group_of(self.fields.key, token.stem)
         length = next((long for name, long in _LENGTHS.items() if lexicon.matches(name, token.word)), 0)
         calendar = self._calendar
-        if length and not is_title and self._dated_by and calendar and length < calendar.length:
-            yield Group(self._dated_by, calendar.part(0, length), is_period=True, label=token.text, word=token.stem)
+        if length and not is_title and self._date_column and calendar and length < calendar.length:
+            yield Group(self._date_column, calendar.part(0, length), is_period=True, label=token.text, word=token.stem)

@@ -128,7 +128,7 @@ def _answer(found: Sequence[Fact], facts: Sequence[Fact], session: str) -> ToolA
     sources: list[Source] = []
     known, outdated, room = {fact.id: fact for fact in facts}, superseded(facts), _ROOM
     for fact in found:
-        entry = _described(fact, known, outdated)
+        entry = _describe(fact, known, outdated)
         title = f"recorded on {fact.recorded_at:%Y-%m-%d} by {fact.agent} from {fact.source}"
         room -= len(fact.text) + len(title) + len(str(entry))
         if room < 0:
@@ -142,7 +142,7 @@ def _answer(found: Sequence[Fact], facts: Sequence[Fact], session: str) -> ToolA
     return ToolAnswer(output=output, sources=tuple(sources))
 
 
-def _described(fact: Fact, known: Mapping[str, Fact], outdated: Mapping[str, str]) -> dict[str, JsonValue]:
+def _describe(fact: Fact, known: Mapping[str, Fact], outdated: Mapping[str, str]) -> dict[str, JsonValue]:
     described: dict[str, JsonValue] = {
         "ref": _REF + fact.id,
         "rests_on": list(fact.reads),

@@ -49,13 +49,13 @@ class SessionOperations:
                 **start_options(asked.message),
             )
         except WorkflowAlreadyStartedError as error:
-            raise _refused(
+            raise _refusal(
                 f"Session '{asked.session}' has ended already; the operation `result` returns its report."
             ) from error
 
     @sync_operation
     async def result(self, ctx: StartOperationContext, asked: OneSession) -> Report:  # noqa: ARG002  # the SDK's own signature
-        async with _answered(asked.session) as session:
+        async with _open_session(asked.session) as session:
             if is_open(await describe_session(nexus.client(), asked.session)):
                 raise ChargehandError(
                     f"Session '{asked.session}' has not ended yet; the operation `run` with its id waits for it."
@@ -64,7 +64,7 @@ class SessionOperations:
 
     @sync_operation
     async def cancel(self, ctx: StartOperationContext, asked: OneSession) -> None:  # noqa: ARG002  # as above
-        async with _answered(asked.session) as session:
+        async with _open_session(asked.session) as session:
             await session.cancel()
 
 
@@ -72,7 +72,7 @@ def _sending(message: Row) -> Callable[..., Awaitable[Any]]:
     """Send a message; an update takes effect once even if the operation is retried."""
 
     async def send(_: object, ctx: StartOperationContext, asked: Any) -> Any:
-        async with _answered(asked.session):
+        async with _open_session(asked.session):
             content = asked.message if message.takes else None
             return await Session(nexus.client(), asked.session).send(message, content, id=ctx.request_id)
 
@@ -90,14 +90,14 @@ async def _refuse_another(asked: ForSession[SessionRequest]) -> None:
     try:
         await refuse_another(nexus.client(), asked.session, asked.message)
     except InvalidInput as error:
-        raise _refused(str(error)) from error
+        raise _refusal(str(error)) from error
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
 
 
 @asynccontextmanager
-async def _answered(session_id: str) -> AsyncGenerator[WorkflowHandle[Any, Report]]:
+async def _open_session(session_id: str) -> AsyncGenerator[WorkflowHandle[Any, Report]]:
     """Yield a session; translate errors into Nexus errors that are retried or final."""
     try:
         async with asyncio.timeout(_SECONDS):
@@ -110,8 +110,8 @@ async def _answered(session_id: str) -> AsyncGenerator[WorkflowHandle[Any, Repor
         ) from error
     except ChargehandError as error:
         kind = error.error_type if isinstance(error, SessionFailed) else None
-        raise _refused(str(error)) from ApplicationError(str(error), type=kind, non_retryable=True)
+        raise _refusal(str(error)) from ApplicationError(str(error), type=kind, non_retryable=True)
 
 
-def _refused(why: str) -> nexusrpc.OperationError:
+def _refusal(why: str) -> nexusrpc.OperationError:
     return nexusrpc.OperationError(why, state=nexusrpc.OperationErrorState.FAILED)

@@ -128,18 +128,18 @@ class NotificationActivities:
 
 def text_of(about: WaitNotice, link: str) -> Text:
     """Build the text about a wait or its end."""
-    wait, decision, session = about.wait, about.decision, _shown(about.session)
+    wait, decision, session = about.wait, about.decision, _inert_text(about.session)
     if decision is not None:
-        by = f" by {_shown(decision.by)}" if decision.by else ""
+        by = f" by {_inert_text(decision.by)}" if decision.by else ""
         ended = "It ended without a decision" if decision.decision == "none" else f"It was {decision.decision}{by}"
         return Text(
             f"Decided: {wait.kind}", (f"{ended} at {decision.at:%Y-%m-%d %H:%M} UTC.", f"Session {session}"), ""
         )
     title = f"{'Reminder: ' if about.times_before else ''}{_KINDS[wait.kind]}"
-    return Text(title, (_shown(wait.asks), f"Session {session}, until {wait.until:%Y-%m-%d %H:%M} UTC."), link)
+    return Text(title, (_inert_text(wait.asks), f"Session {session}, until {wait.until:%Y-%m-%d %H:%M} UTC."), link)
 
 
-def _shown(text: str) -> str:
+def _inert_text(text: str) -> str:
     """Escape each character, and break addresses: Slack and mail gateways fetch them before people decide."""
     return _ADDRESS.sub(r"\g<0> ", exact_text(" ".join(text.split())))
 

@@ -76,7 +76,7 @@ class TracedActivities(AroundActivities):
                 set_error(span, error_type(error))
                 raise
             else:
-                return _ended(span, result, self._content)
+                return _end_span(span, result, self._content)
             finally:
                 span.end(ended_at)
 
@@ -148,7 +148,7 @@ def _about_tool(tool: str, agent: str) -> tuple[str, Attributes]:
     }
 
 
-def _ended(span: Span, result: object, content: Content | None) -> object:
+def _end_span(span: Span, result: object, content: Content | None) -> object:
     """Set the final attributes of a span; a turn's result gets the span id, as the parent of its tool calls."""
     if not span.is_recording():
         return result
@@ -183,7 +183,7 @@ def _add_used(tracer: Tracer, request: TurnRequest, result: TurnResult, content:
         span = tracer.start_span(name, attributes=attributes, start_time=_nanoseconds(used.began_at))
         if content:
             span.set_attributes({**content.of_request(result.tool_calls[used.position])})
-        _ended(span, used.result, content)
+        _end_span(span, used.result, content)
         span.end(_nanoseconds(used.ended_at))
     return min((_nanoseconds(used.began_at) for used in result.used), default=None)
 

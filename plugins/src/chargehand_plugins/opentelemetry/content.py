@@ -41,7 +41,7 @@ class Content:
                 SpanAttribute.INPUT_MESSAGES: _json(self._latest(said.messages)),
             }
         parts: list[JsonValue] = [{"type": "text", "content": said.text}] if said.text else []
-        parts += [_requested(each) for each in said.tool_calls]
+        parts += [_tool_call_part(each) for each in said.tool_calls]
         reason = _FINISH.get(said.stop, "error")
         message: JsonValue = {"role": "assistant", "parts": parts, "finish_reason": reason}
         return {SpanAttribute.OUTPUT_MESSAGES: _json(self._cut([message]))}
@@ -73,12 +73,12 @@ class Content:
 def _parts(message: Message) -> Iterator[JsonValue]:
     if message.text:
         yield {"type": "text", "content": message.text}
-    yield from map(_requested, message.calls)
+    yield from map(_tool_call_part, message.calls)
     for result in message.results:
         yield {"type": "tool_call_response", "id": result.call_id, "response": result.text}
 
 
-def _requested(call: ToolCall) -> JsonValue:
+def _tool_call_part(call: ToolCall) -> JsonValue:
     return {"type": "tool_call", "id": call.id, "name": call.tool, "arguments": dict(call.arguments)}
 
 

@@ -119,7 +119,7 @@ class TracedWorkflow(WorkflowInboundInterceptor):
                 span.set_attribute(SpanAttribute.STOP_REASON, "continued_as_new")
                 _end(span)
                 raise
-            span.set_attributes(_ended(result))
+            span.set_attributes(_end_attributes(result))
             _end(span)
             return result
 
@@ -180,7 +180,7 @@ def _where(kind: str) -> Attributes:
     }
 
 
-def _ended(result: object) -> Attributes:
+def _end_attributes(result: object) -> Attributes:
     match result:
         case Report():
             return {

@@ -258,7 +258,7 @@ async def check_sessions(connection: Connection, findings: Findings) -> None:
     """Report stuck sessions and subtasks, which look like running ones elsewhere."""
     client = connection.chargehand.client
     ours = f"{OPEN} AND {OURS}"
-    reported = await _reported(client, ours)
+    reported = await _failing_workflows(client, ours)
     newest = [each async for each in list_executions(client, ours, _MAX_CHECKED)]
     descriptions = await _describe_all(client, [*reported, *newest])
     problems = [problem for each in descriptions for problem in _problems(connection, each)]
@@ -266,7 +266,7 @@ async def check_sessions(connection: Connection, findings: Findings) -> None:
         findings.bad(problem)
     if len(problems) > _MAX_REPORTED:
         findings.bad(f"… and {len(problems) - _MAX_REPORTED} more stuck sessions and subtasks")
-    unserved = await _unserved(connection, descriptions)
+    unserved = await _unserved_queues(connection, descriptions)
     for problem in unserved:
         findings.bad(problem, Exit.UNREACHABLE)
     total = max(len(newest), (await client.count_workflows(ours)).count)
@@ -279,7 +279,7 @@ async def check_sessions(connection: Connection, findings: Findings) -> None:
         findings.good(f"{total} session(s) and subtask(s) running, none stuck")
 
 
-async def _reported(client: Client, ours: str) -> list[WorkflowExecutionInfo]:
+async def _failing_workflows(client: Client, ours: str) -> list[WorkflowExecutionInfo]:
     """List workflows that the server reports as failing, regardless of how many are running."""
     reported = f"{ours} AND {REPORTED_PROBLEMS} IS NOT NULL"
     try:
@@ -346,7 +346,9 @@ def _cause(info: WorkflowExecutionInfo) -> str:
     return one_safe_line(causes[0], 60) if causes else ""
 
 
-async def _unserved(connection: Connection, descriptions: Sequence[DescribeWorkflowExecutionResponse]) -> Sequence[str]:
+async def _unserved_queues(
+    connection: Connection, descriptions: Sequence[DescribeWorkflowExecutionResponse]
+) -> Sequence[str]:
     """Report other task queues where work is waiting without a worker."""
     own = connection.location.task_queue
     waiting: defaultdict[tuple[str, str, bool], list[str]] = defaultdict(list)

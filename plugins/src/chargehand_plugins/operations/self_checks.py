@@ -32,21 +32,21 @@ async def explain(settings: Settings, _: Path) -> int:
     chosen = choose(settings)
     artifact_store(settings, encryption(settings))
     credential_keys(secret(settings.credential_keys))
-    trials: list[Awaitable[Sequence[Choice]]] = [_examined(each, settings) for each in installed().examinations]
+    trials: list[Awaitable[Sequence[Choice]]] = [_examine(each, settings) for each in installed().examinations]
     if not any(each.replaces_all for each in chosen.values()):
-        trials.append(asyncio.gather(_tried(settings, chosen["model"]), try_search(settings, chosen["search"])))
+        trials.append(asyncio.gather(_try_models(settings, chosen["model"]), try_search(settings, chosen["search"])))
     chosen |= {choice.backend: choice for choice in chain.from_iterable(await asyncio.gather(*trials))}
     report = {"active": [vars(choice) for choice in chosen.values()], "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0
 
 
-async def _examined(extension: Extension, settings: Settings) -> Sequence[Choice]:
+async def _examine(extension: Extension, settings: Settings) -> Sequence[Choice]:
     with extension.calling("examination"):
         return require_each(Choice, await extension.load_function()(settings, os.environ))
 
 
-async def _tried(settings: Settings, choice: Choice) -> Choice:
+async def _try_models(settings: Settings, choice: Choice) -> Choice:
     """Ask the providers for the models of all tiers, which costs nothing."""
     async with AsyncExitStack() as closing:
         models = build_models(settings, choice.adapter, closing)

@@ -46,7 +46,7 @@ class BraveSearch:
         token = {"X-Subscription-Token": self._api_key}
         answer = await self._engine.ask(_Answer, self._url, params=parameters, headers=token)
         hits = tuple(
-            web_hit(hit.url, _unescaped(hit.title), _unescaped(hit.description), hit.page_age)
+            web_hit(hit.url, _unescape(hit.title), _unescape(hit.description), hit.page_age)
             for hit in answer.web.results[:limit]
         )
         return SearchResults(query=query, results=hits, confidence=confidence_by_words(query, hits))
@@ -55,7 +55,7 @@ class BraveSearch:
         await self._engine.close()
 
 
-def _unescaped(text: str | None) -> str:
+def _unescape(text: str | None) -> str:
     return html.unescape((text or "")[:EXCERPT_CHARACTERS])
 
 

@@ -56,7 +56,7 @@ class Tape:
         Raises:
             NotOnTape: there is none.
         """
-        asked = _cleaned(asked)
+        asked = _redact(asked)
         key = _key(asked)
         entries = self._entries.get(key)
         if not entries:
@@ -84,7 +84,7 @@ class Tape:
         if nearest is None:
             return f"{message} The tape has no such entry at all."
         parts = [
-            f"`{name}` is {_shown(value)} here and {_shown(taped_value)} there"
+            f"`{name}` is {_excerpt(value)} here and {_excerpt(taped_value)} there"
             for name, (value, taped_value) in differences(asked, nearest).items()
         ]
         return f"{message} The nearest entry differs: {'; '.join(parts)}."
@@ -211,7 +211,7 @@ async def _end_session(absence: str) -> ApplicationError:
     return non_retryable_error(ErrorType.INTERNAL, absence)
 
 
-def _cleaned(asked: _Asked) -> _Asked:
+def _redact(asked: _Asked) -> _Asked:
     if isinstance(asked, TurnAsked):
         return redact(Line(turn=asked)).turn or asked
     return redact(Line(tool=asked)).tool or asked
@@ -225,7 +225,7 @@ def _name(asked: _Asked) -> str:
     if isinstance(asked, ToolAsked):
         return f"{printable(asked.tool, 40)} by {printable(asked.agent, 40)}"
     where = f" after round {asked.round}" if asked.round else ""
-    return f"the {asked.kind} turn of {printable(asked.agent, 40)}{where} on {_shown(asked.about)}"
+    return f"the {asked.kind} turn of {printable(asked.agent, 40)}{where} on {_excerpt(asked.about)}"
 
 
 def _distance(asked: _Asked, other: _Asked) -> tuple[bool, int]:
@@ -233,5 +233,5 @@ def _distance(asked: _Asked, other: _Asked) -> tuple[bool, int]:
     return "about" in differing or "tool" in differing, len(differing)
 
 
-def _shown(value: JsonValue) -> str:
+def _excerpt(value: JsonValue) -> str:
     return printable(to_json(value).decode(), _SHOWN_CHARACTERS)

@@ -54,10 +54,10 @@ class ScriptedModel:
         return tuple(str(line) for number, line in enumerate(self.script.lines) if number not in matched)
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        turn = _asked(call)
+        turn = _asked_of(call)
         self.asked.append(turn)
         reply = self.script.reply(turn, self._given)
-        sent = self._sent(call, reply or Reply())
+        sent = self._reply_to(call, reply or Reply())
         problem = _problem(call, reply, sent)
         key = (turn.kind, turn.agent, turn.instruction)
         refused = _refusal(call.task)
@@ -71,7 +71,7 @@ class ScriptedModel:
             self.problem = f"the script's reply to a turn '{turn.kind}' of '{turn.agent}' {problem}: {_to_write(call)}"
         return sent
 
-    def _sent(self, call: ModelCall, reply: Reply) -> ModelReply:
+    def _reply_to(self, call: ModelCall, reply: Reply) -> ModelReply:
         common = ModelReply(stop="answer", model=PROVIDER, provider=PROVIDER, usage=_COST)
         if reply.text:
             return common.model_copy(update={"text": reply.text})
@@ -85,7 +85,7 @@ class ScriptedModel:
         return common.model_copy(update={"text": json.dumps(filled)})
 
 
-def _asked(call: ModelCall) -> Asked:
+def _asked_of(call: ModelCall) -> Asked:
     task = call.task.latest() if isinstance(call.task, ConverseTask) else call.task
     instruction = getattr(task, "instruction", "") or getattr(task, "goal", "")
     texts = (text for message in call.messages for text in (message.text, *(each.text for each in message.results)))

@@ -36,7 +36,7 @@ class VerificationActivities:
     @activity.defn(name=ActivityType.VERIFY_REPORT)
     async def verify_report(self, request: VerificationRequest) -> VerificationReport:
         """Verify each quotation and claim of a report, which is read from the server instead of the caller."""
-        report, documents = await _finished(request.session)
+        report, documents = await _read_report(request.session)
         quotations, claims = await verify_sources(documents, report.sources, report.claims, self.sources)
         return VerificationReport(session=request.session, quotations=quotations, claims=claims)
 
@@ -45,7 +45,7 @@ async def add_parts(parts: WorkerParts) -> None:
     parts.activities.append(VerificationActivities(parts.library.sources).verify_report)
 
 
-async def _finished(session_id: str) -> tuple[Report, tuple[str, ...]]:
+async def _read_report(session_id: str) -> tuple[Report, tuple[str, ...]]:
     """Read the report and documents of an ended session of this worker's task queue."""
     client, own = activity.client(), activity.info().task_queue
     try:

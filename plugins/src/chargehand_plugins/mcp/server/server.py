@@ -76,17 +76,17 @@ def build_server(connection: Connection, folders: Sequence[Path]) -> MCPServer:
         tools.say: _STARTS,
     }
     for tool, annotations in own.items():
-        server.add_tool(_explained(tool), annotations=annotations)
+        server.add_tool(_explain_errors(tool), annotations=annotations)
     in_conversations = {name: CONVERSATION_MESSAGES[name] for name in ("transcript", "close")}
     for name, message in {**MESSAGES, **in_conversations}.items():
         tool = tools.status if name == "status" else tools.sending(message)
         description = f"{message.summary}. {_ADVICE.get(name, '')}".strip()
         annotations = _READS if message.kind == "query" else _HINTS.get(name, _LETS_ACT)
-        server.add_tool(_explained(tool), description=description, annotations=annotations)
+        server.add_tool(_explain_errors(tool), description=description, annotations=annotations)
     return server
 
 
-def _explained(tool: _Tool) -> _Tool:
+def _explain_errors(tool: _Tool) -> _Tool:
     """Convert errors into results that the assistant can read; it sees no other errors."""
 
     @wraps(tool)

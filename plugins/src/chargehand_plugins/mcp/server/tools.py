@@ -154,7 +154,7 @@ class SessionTools:
         position = await self._wait(handle, wait_seconds, ctx)
         if position.next_tools != RESULT:
             return f"There is no report yet. {await self._standing(handle)}"
-        return _shortened(report_markdown(await handle.result()))
+        return _shorten(report_markdown(await handle.result()))
 
     async def list_sessions(self, limit: Annotated[int, Field(ge=1, le=100)] = 10) -> list[Listed]:
         """List the latest sessions, including those of other callers."""
@@ -185,7 +185,7 @@ class SessionTools:
         if is_picture:
             return Image(data=content, format=form)
         try:
-            return _shortened(content.decode())
+            return _shorten(content.decode())
         except UnicodeDecodeError:
             raise BadRequest(
                 f"{name} is neither text nor a picture: `chargehand artifacts {session} --to DIR`."
@@ -240,7 +240,7 @@ class SessionTools:
                 reply = await talk.say(text=text)
         except TimeoutError:
             return f"There is no reply yet. {await self._standing(self._connection.session(session))}"
-        return _shortened("\n\n".join([closed(reply.text), *(f"Gap: {in_paragraph(gap)}" for gap in reply.gaps)]))
+        return _shorten("\n\n".join([closed(reply.text), *(f"Gap: {in_paragraph(gap)}" for gap in reply.gaps)]))
 
     async def _open(self) -> None:
         """Connect on first use; restart the embedded server if it has ended."""
@@ -320,7 +320,7 @@ def _progress_words(event: Event) -> str:
             return ""
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     safe = safe_text(text)
     if len(safe) <= _MOST_CHARACTERS:
         return safe

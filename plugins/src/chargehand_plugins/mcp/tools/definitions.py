@@ -123,7 +123,7 @@ def _parameters(schema: Mapping[str, Any]) -> tuple[dict[str, JsonValue], frozen
             value = _text_argument(inner)
             as_text.add(name)
         translated[name] = value if name in needed else {"anyOf": [value, {"type": "null"}]}
-    return _closed(translated), frozenset(translated).difference(needed), frozenset(as_text)
+    return _closed_object(translated), frozenset(translated).difference(needed), frozenset(as_text)
 
 
 def _text_argument(schema: object) -> dict[str, JsonValue]:
@@ -132,7 +132,7 @@ def _text_argument(schema: object) -> dict[str, JsonValue]:
     return {"type": "string", "description": f"{words} As JSON text, of this JSON Schema: {form}".strip()}
 
 
-def _closed(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _closed_object(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
@@ -190,7 +190,7 @@ class _Translation:
             raise _NoStrictForm
         if not all(map(_ARGUMENT_NAME.fullmatch, properties)):
             raise _NoStrictForm
-        return _closed({name: self.translate(each, deepest - 1) for name, each in properties.items()})
+        return _closed_object({name: self.translate(each, deepest - 1) for name, each in properties.items()})
 
 
 def _choices(schema: Mapping[str, Any]) -> dict[str, JsonValue]:

@@ -66,7 +66,7 @@ class McpServer:
     async def start(self) -> None:
         """Start the server and list its tools; an unusable server is retried at its first call."""
         try:
-            await self._listed()
+            await self._list_tools()
         except ApplicationError as error:
             _logger.warning(error.message)
             return
@@ -84,7 +84,7 @@ class McpServer:
         from chargehand_plugins.mcp.tools.connection import Connection, ServerUnusable
 
         is_own = bool(self.declared.credentials) or self.declared.elicitation
-        connection = Connection(self.declared, self._environment, credentials) if is_own else await self._listed()
+        connection = Connection(self.declared, self._environment, credentials) if is_own else await self._list_tools()
         try:
             if is_own:
                 await connection.open()
@@ -122,7 +122,7 @@ class McpServer:
             await self._connection.close()
             self._connection = None
 
-    async def _listed(self) -> "Connection":
+    async def _list_tools(self) -> "Connection":
         """Return a connection with freshly listed tools."""
         from chargehand_plugins.mcp.tools.connection import ServerUnusable
 
@@ -137,9 +137,9 @@ class McpServer:
                 _logger.warning("MCP server is started again", extra={"server": self.declared.name, "why": str(error)})
             else:
                 return connection
-        return await self._reconnected(connection)
+        return await self._reconnect(connection)
 
-    async def _reconnected(self, broken: "Connection | None") -> "Connection":
+    async def _reconnect(self, broken: "Connection | None") -> "Connection":
         from chargehand_plugins.mcp.tools.connection import Connection, ServerUnusable
 
         async with self._connecting:
