@@ -40,7 +40,7 @@ def comparison_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator
     text, codes = with_periods(claim), spoken_in(claim)
     fails = [next(filter(None, ([*_failures(text, table, each)] for each in codes)), list[bool]()) for table in tables]
     if fails and all(fails):
-        yield Objection("The figures run the other way.", is_certain=all(any(each) for each in fails))
+        yield Objection("The figures in its source compare the other way.", is_certain=all(any(each) for each in fails))
 
 
 def _failures(text: str, table: ResultTable, code: str) -> Iterator[bool]:

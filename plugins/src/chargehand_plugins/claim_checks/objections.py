@@ -76,7 +76,7 @@ def objections_of(
     tables = [table for result in results if is_short and (table := read_table(result, " ".join(titles)))]
     pairs = len(quantities(claim)) * sum((figures, *(len(table.cells) for table in tables)))
     if not is_short or pairs > _MOST_COMPARISONS:
-        return (Objection("It rests on more than can be compared with it.", is_certain=True),)
+        return (Objection("Its sources are too long to be compared with it.", is_certain=True),)
     sentences = list(dict.fromkeys(part[:_LONGEST_SENTENCE] for quote in said for part in sentences_of(quote)))
     if len(sentences) > _MOST_SENTENCES:
         stems, lowered = content(claim), {each: each.casefold() for each in sentences}
@@ -155,16 +155,16 @@ def _figures(
             yield from (replace(each, is_certain=each.is_certain and not is_bound) for each in places[0])
         elif places or is_computed:
             if places and scale and figure.scale == 1 and not figure.is_year:
-                yield Objection(f"Its source counts in {scale}.")
+                yield Objection(f"Its source gives figures in {scale}.")
             if any(is_unclear(figure, table) for table in tables):
-                yield Objection(f"{figure.written} may be more than a thousand there, or less.")
+                yield Objection(f"{figure.written} may have a decimal mark or a thousands separator in its source.")
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
-            yield Objection(f"{figure.written} is not there, only {other}.", is_certain=not scale)
+            yield Objection(f"Its source has {other}, not {figure.written}.", is_certain=not scale)
         elif not (_counts_other(figure, there) or is_derived(figure, there)):
             is_exact = not (scale or is_bound or phrase_in("nearly", claim) or any(map(figure.completes, there)))
             is_of_none = bool(tables) and all(is_alien(figure, claim, table) for table in tables)
             is_certain = is_exact and (is_of_none or bool(alike))
-            yield Objection(f"{figure.written} is not there.", is_certain=is_certain)
+            yield Objection(f"Its source does not have {figure.written}.", is_certain=is_certain)
 
 
 def _completed(figure: Quantity, before: Quantity | None, there: Sequence[Quantity]) -> Quantity:

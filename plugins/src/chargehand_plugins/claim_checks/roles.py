@@ -55,9 +55,9 @@ def role_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]
         is_near = len(own & there) >= max(2, len(own) - 1) and not _is_flipped(claim, sentence, codes)
         if is_near and (swap := _swap(claim, sentence, codes[0], is_whole=own <= there)):
             # A new word may be a verb that reverses the roles: `A gave B`, so B received from A.
-            yield Objection(f"“{swap[0]}” and “{swap[1]}” change places.", is_certain=own <= there)
+            yield Objection(f"It swaps “{swap[0]}” and “{swap[1]}”.", is_certain=own <= there)
         if _is_crossed(claim, sentence, codes[0]):
-            yield Objection("What stands before and behind its conjunction changes places.", is_certain=True)
+            yield Objection("It swaps what its source says before and after the conjunction.", is_certain=True)
 
 
 def is_in_order(claim: str, sentence: str) -> bool:

@@ -55,7 +55,7 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
         others = _names(nearest, nearest) & content(nearest) - own
         elsewhere = own - content(copy.clause) - _measures(claim)
         if elsewhere and others and not is_negated(claim):
-            yield Objection(f"What it says is not said of {_as_written(elsewhere, claim)}.")
+            yield Objection(f"Its source does not say this of {_as_written(elsewhere, claim)}.")
         yield from _replacements(copy, claim, nearest, " ".join([about, *sentences]), has_own_words=near < 1)
     if near >= _RELATED and not is_denied:
         yield from _reversals(claim, nearest, is_repeated=near == 1)
@@ -132,7 +132,7 @@ def _replacements(copy: Copy, claim: str, nearest: str, known: str, *, has_own_w
         if is_rest or figure.is_in(beside) or is_derived(figure, beside) or is_derived(figure, there)
     }
     for each in copy.replacements:
-        reason = f"Its source has “{each.theirs}” where it says “{each.mine}”."
+        reason = f"Its source has “{each.theirs}” where the claim says “{each.mine}”."
         is_both = each.kind == "direction" and bool(sides_of(each.kind, each.mine) & sides_of(each.kind, nearest))
         is_mutual = each.kind == "name" and (each.mine, each.theirs) in pairs and phrase_in("mutual", nearest)
         # For example, by buying what another sold, or in another month, with the figure computed for it.
@@ -148,16 +148,16 @@ def _other_words(claim: str, nearest: str, about: str, known: str) -> Iterator[O
     words = [] if language_of(claim) == "de" else claim.split()  # in German every noun would be a name
     named = content(" ".join(word for word in words if word[0].isupper()))
     if own and not is_foreign and not (own & content(known)) - named:
-        yield Objection("Its source has none of its words, names aside.")
+        yield Objection("Apart from names, its source has none of its words.")
     if len(new) > 1:  # it is worded differently
         return
     if elsewhere := own - new - content(f"{about} {nearest}") - _measures(claim):
         rest, there = own - elsewhere, content(nearest)
         is_of_other = rest <= there and bool(_names(nearest, known) & there - content(claim))
         is_certain = is_of_other and len(rest) >= _LEAST_REST and elsewhere <= _names(claim, known)
-        yield Objection(f"What it says is not said of {_as_written(elsewhere, claim)}.", is_certain=is_certain)
+        yield Objection(f"Its source does not say this of {_as_written(elsewhere, claim)}.", is_certain=is_certain)
     elif new - _measures(claim):
-        yield Objection(f"Its source has no {_as_written(new, claim)}.")
+        yield Objection(f"Its source does not mention {_as_written(new, claim)}.")
 
 
 def _measures(claim: str) -> frozenset[str]:
@@ -192,15 +192,17 @@ def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
         # `may only afterwards` means `must not before`, and `may be 4 to 6` means `must be between 4 and 6`.
         is_narrow = _MAY in duties or phrase_in("denials", nearest)
         is_certain = is_repeated and not _RANGE.search(claim) and (not is_narrow or is_in_order(claim, nearest))
-        yield Objection("It says more than its source (duty).", is_certain=is_certain)
+        yield Objection("It states a stronger duty than its source.", is_certain=is_certain)
     extent = sides_of("extent", each_time().sub(" ", claim), codes)
     other = sides_of("extent", each_time().sub(" ", nearest), spoken_in(nearest))
     is_rounded = bool(phrase_in("nearly", nearest)) and not phrase_in("nearly", claim)
     is_wider = _ALL in extent and (is_rounded or not other - {_PART})
     is_denied = any(without_negations(text) != text for text in (nearest, claim)) or phrase_in("denials", nearest)
     if (is_wider or (extent and other and not extent & other and extent != frozenset({_PART}))) and not is_denied:
-        yield Objection("It says more than its source (extent).", is_certain=covered(own, content(nearest)) >= _SAME)
+        yield Objection(
+            "It states a greater extent than its source.", is_certain=covered(own, content(nearest)) >= _SAME
+        )
     clause = _clause_of(own, nearest)
     is_open = phrase_in("planned", clause) or sides_of("modality", clause) == frozenset({_MAY})
     if is_open and not (duties or phrase_in("planned", claim) or is_negated(claim)):
-        yield Objection("Its source says that it may be, or is planned.", is_certain=is_repeated)
+        yield Objection("Its source says only that this is possible or planned.", is_certain=is_repeated)

@@ -26,8 +26,8 @@ def step_objections(claim: str, sentences: Sequence[str]) -> Iterator[Objection]
         if step in {TO, BY} and same in ({BY}, {TO}, {FROM}) and same != {step} and BY in {step, *same}:
             is_half = any(figure.completes(each) for each, _ in there)  # who loses half has half
             if not (is_half or is_derived(figure, [each for each, _ in there])):
-                reason = "differs by" if step == TO else "becomes"
-                yield Objection(f"{figure.written} is what it {reason}.", is_certain=step == BY)
+                meaning = "the change" if step == TO else "the new figure"
+                yield Objection(f"In its source, {figure.written} is {meaning}.", is_certain=step == BY)
 
 
 @lru_cache(maxsize=1024)

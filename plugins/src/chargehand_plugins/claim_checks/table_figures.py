@@ -50,14 +50,14 @@ def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objecti
     if figure.unit and any(cell.quantity.unit == figure.unit for cell in table.cells):
         at = [cell for cell in at if cell.quantity.unit == figure.unit] or at
         if at[0].quantity.unit != figure.unit:
-            return (Objection(f"{figure.written} is of another column: {table.header[at[0].column]}."),)
+            return (Objection(f"{figure.written} is in another column: {table.header[at[0].column]}."),)
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     if (figure, FROM) in steps_of(claim):
         rows |= table.at_other_times(rows)
     in_rows = [cell for cell in at if not rows or cell.row in rows]
     of_rows = ([cell for cell in table.cells if (cell.row in rows, cell.column) == (True, each)] for each in columns)
     if not in_rows and not any(figure.is_in(_totals(part)) for part in of_rows if len(rows) > 1):
-        reason = f"{figure.written} is of another row: {' | '.join(table.rows[at[0].row])}."
+        reason = f"{figure.written} is in another row: {' | '.join(table.rows[at[0].row])}."
         return (Objection(reason, is_certain=len(rows) == 1),)
     return (*_of_other_column(figure, claim, table, in_rows), *_of_one_row(figure, claim, table))
 
@@ -72,7 +72,7 @@ def _of_other_column(figure: Quantity, claim: str, table: ResultTable, at: Seque
     if at and not any(cell.column in columns for cell in at) and (is_named or not columns <= taken):
         is_of_other_year = table.in_time(columns).issuperset(cell.column for cell in at)
         is_one = len(columns) == len(at) == 1
-        reason = f"{figure.written} is of another column: {table.header[at[0].column]}."
+        reason = f"{figure.written} is in another column: {table.header[at[0].column]}."
         yield Objection(reason, is_certain=is_of_other_year or is_one)
 
 
@@ -82,14 +82,14 @@ def _of_one_row(figure: Quantity, claim: str, table: ResultTable) -> Iterator[Ob
     is_of_all = TOGETHER.search(around) or (_MEAN.search(around) and not any(map(_MEAN.search, table.header)))
     scope = table.in_scope(claim, around)
     if is_of_all and len(scope) > 1 and not figure.is_in(_compute(claim, table, scope)[0]):
-        yield Objection(f"{figure.written} is of one row only.")
+        yield Objection(f"{figure.written} is the figure of a single row.")
 
 
 def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
     """Yield what all tables contradict: an extreme, a trend, a statement on all rows, a count or a label."""
     if all(any(_extreme_of(part, table) is False for part in _superlatives(claim, table)) for table in tables):
         is_clear = all(table.named_columns(claim) for table in tables)  # otherwise it may be about something else
-        yield Objection("Another row has the most or the least.", is_certain=is_clear)
+        yield Objection("Another row has the highest or lowest value.", is_certain=is_clear)
     for fails, reason in (
         (_runs_against, "The figures run the other way."),
         (_differs_by_none, "It is what a figure becomes, not what it differs by."),
@@ -99,7 +99,7 @@ def table_objections(claim: str, tables: Sequence[ResultTable]) -> Iterator[Obje
         if all(fails(claim, table) for table in tables):
             yield Objection(reason, is_certain=True)
     if all(_is_of_other_year(claim, table) for table in tables):
-        yield Objection("The row that it names is of another year.")
+        yield Objection("The row that it names is for another year.")
     if labels := [label for table in tables if (label := _wrong_label(claim, table))]:
         yield Objection(f"The row that it names has “{labels[0]}”.", is_certain=len(labels) == len(tables))
 
