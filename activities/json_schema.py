@@ -72,7 +72,7 @@ _MOST_WEIGHT: Final = 15_000
 """Compiling takes about 3 microseconds per unit of weight and blocks other threads; with this limit, all patterns of a
 schema together take less than 50 ms."""
 _STATES_A_STEP: Final = 150
-"""The engine takes about 10 nanoseconds per pattern state and character; all steps together take 50 ms."""
+"""The engine takes about 10 nanoseconds per pattern state and character, so a step takes 1.5 microseconds."""
 _ITEMS_A_STEP: Final = 20
 """Items that a keyword processes per step without applying another keyword."""
 _STEPS_AN_ERROR: Final = 4

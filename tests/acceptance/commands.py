@@ -99,7 +99,7 @@ class Terminal:
     async def read_until(self, words: str) -> str:
         """Read until the terminal shows these words."""
         seen = ""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while words not in seen:
                 seen += (await asyncio.to_thread(os.read, self.ours, 4_096)).decode(errors="replace")
         return seen

@@ -37,8 +37,7 @@ async def _asks(session: Session, count: int) -> bool:
 
 
 async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_path: Path) -> None:
-    """`status` shows who asks what and the command to type, and the turn that goes on below its subtask; `answer` needs
-    no id of a subtask if only one asks."""
+    """`status` shows the question, the command to answer it and running turns; one question needs no --subtask."""
     held = Held(answer("Known."))
     script = asking("T1").work("topic T2", held)
     async with open_environment(client, tmp_path / "environment", script) as opened:
@@ -63,9 +62,8 @@ async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_
     assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
 
 
-async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_path: Path) -> None:
-    """Without --subtask the open questions are listed and nothing is answered; a wrong one is refused the same way.
-    Each may be declined."""
+async def test_several_open_questions_require_the_subtask_option(client: Client, tmp_path: Path) -> None:
+    """A missing or wrong --subtask lists the open questions and answers none; each question can be declined."""
     async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
         chargehand = Commands.of(opened.chargehand, tmp_path)
         started = await chargehand("start", GOAL, "--questions", "--review", "never")
@@ -97,8 +95,10 @@ async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_p
 
 
 @pytest.mark.slow
-async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: Path, terminal: Terminal) -> None:
-    """`run` puts the plan and the questions, and takes the lines that are typed; Ctrl-C asks, and `f` ends the run."""
+async def test_run_prompts_for_plan_approval_and_answers_at_a_terminal(
+    client: Client, tmp_path: Path, terminal: Terminal
+) -> None:
+    """Typed lines approve the plan and answer or decline questions; Ctrl-C prompts, and `f` finishes the run."""
     async with open_environment(client, tmp_path / "environment", asking("T1", "T2", "T3")) as opened:
         chargehand = Commands.of(opened.chargehand, tmp_path)
         running = await chargehand.begin(
@@ -127,11 +127,10 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
 @pytest.mark.parametrize(
     ("choice", "until_then"), first_fast([("f", "synthesising"), ("s", ""), ("f", "")], 2, pytest.mark.nightly)
 )
-async def test_a_session_whose_work_ended_at_the_prompt_shows_its_report(
+async def test_report_is_printed_if_work_ends_during_the_ctrl_c_prompt(
     client: Client, tmp_path: Path, terminal: Terminal, choice: str, until_then: Literal["synthesising", ""]
 ) -> None:
-    """Whatever is chosen after Ctrl-C, a report that is there by then, or is being written, is shown; the command ends
-    with its code."""
+    """For every choice after Ctrl-C, a finished or pending report is printed and sets the exit code."""
     name, going_on, written = f"ended-{choice}{until_then}", asyncio.Event(), asyncio.Event()
     script = (
         Script().plan(*topics(2)).work("", Held(answer("Known."), going_on)).synthesis(Held(report("All."), written))
@@ -157,8 +156,8 @@ async def test_a_session_whose_work_ended_at_the_prompt_shows_its_report(
 
 
 @pytest.mark.nightly
-async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
-    """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
+async def test_run_without_a_terminal_prints_the_answer_command(client: Client, tmp_path: Path) -> None:
+    """In a pipe, `run` prints the question and the command, and continues when --answer-within has passed."""
     async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
         chargehand = Commands.of(opened.chargehand, tmp_path)
         ran = await chargehand("run", GOAL, "--questions", "--answer-within", "2s", "--review", "never", "--id", "q-1")

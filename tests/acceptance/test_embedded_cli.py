@@ -102,8 +102,8 @@ def served(up: tuple[Path, str]) -> Path:
 
 
 @pytest.mark.nightly
-def test_a_run_without_a_terminal_leaves_its_session_running(served: Path, documents: Path) -> None:
-    """An interruption: exit code 130, how to go on, and the session neither stopped nor lost."""
+def test_interrupting_run_without_a_terminal_leaves_the_session_running(served: Path, documents: Path) -> None:
+    """SIGINT exits with 130 and prints the `watch` command; the session is still listed as running."""
     begin = ("run", "--state-dir", served, "--docs", documents, "--approve-plan", "--id", "left")
     with process(*begin, _QUESTION) as run:
         read_until(run, "session awaiting approval")
@@ -118,8 +118,8 @@ def test_a_run_without_a_terminal_leaves_its_session_running(served: Path, docum
 
 
 @pytest.mark.nightly
-def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Path) -> None:
-    """Started and left, watched, everything killed with kill -9, approved on the next server: it answers."""
+def test_session_survives_sigkill_of_server_and_worker(state: Path, documents: Path) -> None:
+    """After kill -9 of keeper, server and worker, the plan is approved on the next server and `watch` ends."""
     where = ("--state-dir", state)
     started = chargehand("start", *where, "--docs", documents, "--approve-plan", "--id", "one", _QUESTION)
     mistyped = chargehand("tell", *where, "on", "Hurry.", CHARGEHAND_PROVIDER="none")
@@ -160,7 +160,7 @@ _UNPRICED = {"OPENAI_API_KEY": "sk-none", "CHARGEHAND_MODELS": '{"small": "unhea
 def test_a_worker_that_cannot_start_is_reported(
     state: Path, documents: Path, *, verb: tuple[str, ...], settings: dict[str, str], code: int, reason: str
 ) -> None:
-    """It ends the command, and the next worker cancels the session instead of answering it."""
+    """The command exits with the reason; the next worker cancels the session instead of answering it."""
     where = ("--state-dir", state, "--docs", documents)
     failed = chargehand(*verb, *where, given="Hello", **settings)
     held = is_held(state / "keeper.lock")
@@ -172,8 +172,8 @@ def test_a_worker_that_cannot_start_is_reported(
     assert {each["state"] for each in listed[1:]} <= {"canceled"}
 
 
-def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_path: Path) -> None:
-    """Played, approved by a signature after `kill -9`, acted once, nothing paid twice; what is kept is private."""
+def test_first_run_uses_project_tools_and_survives_a_killed_worker(tmp_path: Path) -> None:
+    """A call approved after kill -9 acts once, no turn is paid twice, and all stored files are private."""
     project = tmp_path / "my-crew"
     assert chargehand("init", project).code == Exit.DONE
     settings = {"CHARGEHAND_CREWS": str(project / "crews"), "CHARGEHAND_PLUGINS": "my_crew_tools"}
@@ -211,8 +211,8 @@ def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_
 
 
 @pytest.mark.nightly
-def test_a_worker_that_cannot_be_used_opens_no_console(state: Path) -> None:
-    """A module that cannot be loaded is bad input, told in one line before any address is."""
+def test_worker_with_an_unloadable_plugin_opens_no_console(state: Path) -> None:
+    """The command exits with code 2 and reports the plug-in before it prints any address."""
     with process("worker", "--state-dir", state, "--plugin", "no_such_module") as run:
         out, said = run.communicate(timeout=100)
 
@@ -224,8 +224,8 @@ def test_a_worker_that_cannot_be_used_opens_no_console(state: Path) -> None:
 # Commands: what they print and how they exit.
 
 
-def test_quiet_leaves_out_the_progress_alone(served: Path, documents: Path) -> None:
-    """What is written to a file has its state and its sources, without which its labels say nothing."""
+def test_quiet_omits_only_the_progress(served: Path, documents: Path) -> None:
+    """Standard output still has the session state and the answer with its sources."""
     run = ("run", "--state-dir", served, "--docs", documents, "What happens to a lamp that flickers?")
     told, quiet = chargehand(*run), chargehand(*run, "--quiet")
     (state, *answer), (quiet_state, *quiet_answer) = told.out.splitlines(), quiet.out.splitlines()
@@ -234,8 +234,8 @@ def test_quiet_leaves_out_the_progress_alone(served: Path, documents: Path) -> N
     assert quiet_state.partition(" · ")[0] == state.partition(" · ")[0] == "Answered, not all verified"
 
 
-def test_json_is_alone_on_standard_output(served: Path, documents: Path) -> None:
-    """With --json, standard output is one report and nothing else; a request may come from standard input."""
+def test_json_option_prints_only_the_report_on_standard_output(served: Path, documents: Path) -> None:
+    """The request may come from standard input with --input -."""
     request = json.dumps({"goal": "What happens to a lamp that flickers?", "limits": {"max_turns": 15}})
 
     ran = chargehand("run", "--state-dir", served, "--docs", documents, "--input", "-", "--json", given=request)
@@ -250,7 +250,7 @@ def test_json_is_alone_on_standard_output(served: Path, documents: Path) -> None
 
 
 def test_up_serves_the_console_and_its_api(up: tuple[Path, str]) -> None:
-    """`up` prints a link that signs in, and the API answers with the token of the environment alone."""
+    """`up` prints a sign-in link; the API answers 401 without the token in $CHARGEHAND_CONSOLE_TOKEN."""
     _, said = up
     console = re.search(r"Console: (\S+)/login\?code=\S+", said)
     assert console, said
@@ -262,16 +262,16 @@ def test_up_serves_the_console_and_its_api(up: tuple[Path, str]) -> None:
     assert (refused.status_code, [*answered.json()]) == (401, ["sessions"])
 
 
-def test_a_running_worker_is_not_taken_for_ones_own(served: Path) -> None:
-    """`worker` never leaves its user with the crews and tools of another command's worker."""
+def test_worker_command_refuses_to_share_a_running_worker(served: Path) -> None:
+    """`worker` exits with code 2 if another command already runs a worker in the state directory."""
     refused = chargehand("worker", "--state-dir", served)
 
     assert refused.code == 2
     assert f"Another command runs a worker in {served}" in refused.said
 
 
-def test_without_a_valid_output_standard_output_stays_empty(served: Path, documents: Path, tmp_path: Path) -> None:
-    """A program that reads JSON from it gets none; the exit code and standard error say so, and the text is kept."""
+def test_invalid_output_leaves_standard_output_empty(served: Path, documents: Path, tmp_path: Path) -> None:
+    """The exit code and standard error report the failure, and the text answer is kept."""
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object"}')
 
@@ -282,8 +282,8 @@ def test_without_a_valid_output_standard_output_stays_empty(served: Path, docume
     assert "Go on: chargehand open session-" in ran.said
 
 
-def test_a_session_is_looked_at_and_steered_from_elsewhere(served: Path, documents: Path) -> None:
-    """Any session is found by its id, takes higher limits, ends when told to, and cannot be changed any more."""
+def test_sessions_are_inspected_and_controlled_by_id(served: Path, documents: Path) -> None:
+    """Limits can be raised but not lowered, `finish` writes a report, and an ended session is read-only."""
     where = ("--state-dir", served)
     for name in ("first", "second"):
         begin = ("start", *where, "--docs", documents, "--approve-plan", "--id", name, _QUESTION)
@@ -321,8 +321,8 @@ def test_a_session_is_looked_at_and_steered_from_elsewhere(served: Path, documen
     assert "Session 'second' was cancelled." in none.said
 
 
-def test_a_kept_report_is_not_shown_for_a_session_that_goes_on(served: Path, documents: Path) -> None:
-    """After a reset, as after a restored database, a session is shown as it is now, and by its new end."""
+def test_a_saved_report_is_not_shown_while_its_session_is_running(served: Path, documents: Path) -> None:
+    """After a reset or a restored database, a session is shown in its current state, and with its new end."""
     where, note = ("--state-dir", served), StateDirectory(served).read_note()
     assert note
     assert chargehand("run", *where, "--docs", documents, "--id", "twice", _QUESTION).code in {0, 3}
@@ -350,8 +350,8 @@ def test_a_kept_report_is_not_shown_for_a_session_that_goes_on(served: Path, doc
         (("raise", "any"), "--turns, --budget and --deadline"),
     ],
 )
-def test_wrong_usage_starts_nothing(state: Path, arguments: tuple[str, ...], message: str) -> None:
-    """What can be seen to be wrong ends with exit code 2 before any server is started."""
+def test_wrong_usage_exits_before_any_server_starts(state: Path, arguments: tuple[str, ...], message: str) -> None:
+    """Invalid arguments exit with code 2 and create no state directory."""
     ran = chargehand(*arguments, "--state-dir", state)
 
     assert (ran.code, ran.out) == (2, "")
@@ -359,8 +359,8 @@ def test_wrong_usage_starts_nothing(state: Path, arguments: tuple[str, ...], mes
     assert not state.exists()
 
 
-def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path) -> None:
-    """While another command uses the embedded worker, nothing is recorded or replayed, and no file is left."""
+def test_tape_commands_require_their_own_worker(served: Path, tmp_path: Path) -> None:
+    """While another command uses the embedded worker, nothing is recorded and no tape file is left."""
     tape = tmp_path / "tape.jsonl"
     ran = chargehand("tape", "record", "--state-dir", served, tape, _QUESTION)
 
@@ -370,8 +370,8 @@ def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Path) -> None:
-    """With a server named, no embedded one is started; documents need a shared directory; doctor misses a worker."""
+def test_temporal_address_replaces_the_embedded_server(state: Path, documents: Path) -> None:
+    """Uploads then require a shared artifact store, and doctor reports that no worker polls the task queue."""
     server = EmbeddedServer(state, None)
     server.join()
     address, own = server.wait().address, state.with_name("own")
@@ -391,8 +391,8 @@ def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Pa
 
 
 @pytest.mark.nightly
-def test_doctor_says_what_is_active_and_why(served: Path) -> None:
-    """Everything that a session needs is named, with the reason for its choice."""
+def test_doctor_reports_active_components_and_the_reason_for_each(served: Path) -> None:
+    """Model, payload storage, workers and stuck sessions are listed, each choice with its setting."""
     doctor = chargehand("doctor", "--state-dir", served)
 
     assert doctor.code == 0, doctor.out

@@ -66,8 +66,8 @@ def serves(address: str) -> bool:
     return False
 
 
-def test_the_only_user_starts_everything_and_leaves_nothing(state: Path, tmp_path: Path) -> None:
-    """One user: a server that serves, a worker that is told its address, and afterwards no process and no note."""
+def test_a_single_user_starts_server_and_worker_and_leaves_nothing(state: Path, tmp_path: Path) -> None:
+    """The worker receives the server's address; after the user leaves, no process and no note remains."""
     server, note = start(state, worker_command(tmp_path))
     told = tmp_path / "addresses"
     # Another address comes before it if the server found its first port taken.
@@ -83,8 +83,8 @@ def test_the_only_user_starts_everything_and_leaves_nothing(state: Path, tmp_pat
 
 
 @pytest.mark.nightly
-def test_a_worker_runs_only_while_somebody_needs_it(state: Path, tmp_path: Path) -> None:
-    """Who reads starts none; who needs one gets it from a new keeper; it ends with that user, and the server stays."""
+def test_worker_runs_only_while_a_user_needs_it(state: Path, tmp_path: Path) -> None:
+    """Readers start no worker; a worker ends with the user that asked for it, and the readers keep the server."""
     reader, reading = start(state)
     user, working = start(state, worker_command(tmp_path))
     hold_until((tmp_path / "addresses").exists, "the start of the worker")
@@ -102,8 +102,8 @@ def test_a_worker_runs_only_while_somebody_needs_it(state: Path, tmp_path: Path)
 
 
 @pytest.mark.nightly
-def test_a_server_may_outlive_its_last_user_for_a_while(state: Path, tmp_path: Path) -> None:
-    """It lingers without a worker, a handed over lock keeps both, and in the end nothing is left."""
+def test_server_can_linger_after_its_last_user(state: Path, tmp_path: Path) -> None:
+    """It lingers without a worker, a handed-over lock keeps both running, and in the end nothing is left."""
     server, note = start(state, worker_command(tmp_path))
     server.hand_over([sys.executable, "-c", "import time; time.sleep(1)"])
     left = server.leave(linger_seconds=2)
@@ -120,7 +120,7 @@ def test_a_server_may_outlive_its_last_user_for_a_while(state: Path, tmp_path: P
 
 @pytest.mark.slow
 def test_users_that_start_at_the_same_moment_get_one_server(state: Path) -> None:
-    """However many start at once, one keeper wins and all are given its server."""
+    """Four concurrent users start one keeper, and all of them receive its server."""
     servers = [EmbeddedServer(state, None) for _ in range(4)]
     notes: list[ServerNote] = []
 
@@ -142,8 +142,8 @@ def test_users_that_start_at_the_same_moment_get_one_server(state: Path) -> None
 
 
 @pytest.mark.nightly
-def test_a_killed_user_has_left(state: Path) -> None:
-    """kill -9 of the only user ends the server: a lock that ends with its process is the only register of users."""
+def test_killing_the_only_user_ends_the_server(state: Path) -> None:
+    """Users are tracked only by locks that the operating system releases with their process."""
     with subprocess.Popen(
         [sys.executable, "-c", _USER, str(state)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as user:
@@ -159,8 +159,8 @@ def test_a_killed_user_has_left(state: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
-async def test_a_killed_keeper_leaves_nothing_and_the_next_one_goes_on(state: Path, tmp_path: Path) -> None:
-    """kill -9 of the keeper ends server and worker; the next server has the same sessions, at the same address."""
+async def test_killed_keeper_is_replaced_and_sessions_survive(state: Path, tmp_path: Path) -> None:
+    """kill -9 of the keeper ends server and worker; the next server has the same sessions at the same address."""
     server, note = start(state, worker_command(tmp_path))
     client = await Client.connect(note.address)
     await client.start_workflow("Anything", id="unfinished", task_queue="nobody")
@@ -179,8 +179,8 @@ async def test_a_killed_keeper_leaves_nothing_and_the_next_one_goes_on(state: Pa
 
 
 @pytest.mark.slow
-def test_what_is_killed_is_started_again_until_the_keeper_is_asked_to_stop(state: Path, tmp_path: Path) -> None:
-    """A worker that ends is replaced, a server serves again where it was; SIGTERM ends everything in order."""
+def test_keeper_restarts_killed_server_and_worker_until_sigterm(state: Path, tmp_path: Path) -> None:
+    """The server restarts at the same address; SIGTERM to the keeper ends every process."""
     server, note = start(state, worker_command(tmp_path))
     told = tmp_path / "addresses"
     hold_until(told.exists, "the start of the worker")
@@ -206,8 +206,8 @@ def test_what_is_killed_is_started_again_until_the_keeper_is_asked_to_stop(state
 
 
 @pytest.mark.nightly
-def test_a_user_that_comes_while_the_server_ends_gets_a_new_one(state: Path, tmp_path: Path) -> None:
-    """Whoever joins during the shutdown waits for its end and starts anew, on the same database."""
+def test_user_that_joins_during_shutdown_gets_a_new_server(state: Path, tmp_path: Path) -> None:
+    """It waits until the shutdown ends, then starts a new keeper."""
     first, note = start(state, worker_command(tmp_path, end_seconds=1))
     hold_until((tmp_path / "addresses").exists, "the start of the worker")
     leaving = threading.Thread(target=first.leave)
@@ -224,8 +224,8 @@ def test_a_user_that_comes_while_the_server_ends_gets_a_new_one(state: Path, tmp
 
 
 @pytest.mark.nightly
-def test_ports_that_others_have_are_left_to_them(state: Path) -> None:
-    """With 7233 and 8233 taken, the server serves elsewhere and is not mixed up with the stranger."""
+def test_occupied_ports_are_avoided(state: Path) -> None:
+    """With 7233 and 8233 taken, the server and its Web UI listen on other ports."""
     strangers = [socket.socket(), socket.socket()]
     for stranger, port in zip(strangers, (7233, 8233), strict=True):
         stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -268,8 +268,8 @@ def ask(port: int, host: str, request: str, origin: str = "") -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is the Web UI's own address unknown to web pages")
-def test_web_pages_of_other_hosts_reach_nothing(state: Path) -> None:
-    """No port of 127.0.0.1, of the server or the keeper, answers a page whose name was rebound to this machine."""
+def test_dns_rebinding_requests_are_rejected(state: Path) -> None:
+    """No server or keeper port on 127.0.0.1 answers a request whose Host or Origin names another host."""
     server, note = start(state)
     addresses = listening(note.server_pid) + listening(note.keeper_pid)
     ports = [port for host, port in addresses if host == "127.0.0.1"]
@@ -291,8 +291,8 @@ def test_web_pages_of_other_hosts_reach_nothing(state: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_a_note_without_a_keeper_is_not_believed(state: Path) -> None:
-    """A note left by a power cut names an address that may be a stranger's by now; it is never connected to."""
+def test_stale_note_without_a_keeper_is_ignored(state: Path) -> None:
+    """A note left by a power cut may name a port that another program uses by now, so it is replaced."""
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 0))
         stranger.listen()
@@ -308,8 +308,8 @@ def test_a_note_without_a_keeper_is_not_believed(state: Path) -> None:
     assert note.keeper_pid != os.getpid()
 
 
-def test_a_server_that_cannot_start_says_why(state: Path) -> None:
-    """The server's own last words reach the user, with the file they are in."""
+def test_server_start_failure_reports_the_cause(state: Path) -> None:
+    """The error quotes the server's last output and names the log file."""
     directory = StateDirectory(state)
     directory.create()
     directory.database.write_text("this is not a database " * 100)
@@ -324,8 +324,8 @@ def test_a_server_that_cannot_start_says_why(state: Path) -> None:
     assert str(directory.keeper_log) in str(failure.value)
 
 
-def test_a_worker_that_cannot_be_run_says_so(state: Path, tmp_path: Path) -> None:
-    """A worker command that does not exist is named instead of being tried for ever."""
+def test_missing_worker_command_is_reported(state: Path, tmp_path: Path) -> None:
+    """A worker command that does not exist is an error at once and is not retried forever."""
     server = EmbeddedServer(state, WorkerCommand(("/nowhere/python",), tmp_path))
     server.join()
 

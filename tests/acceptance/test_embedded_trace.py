@@ -41,8 +41,8 @@ def facts(step: Step) -> tuple[object, ...]:
     return step.id, step.parent, step.kind, step.name, step.agent, step.attempts, step.state, step.error
 
 
-async def test_a_forgotten_child_is_told_by_its_parent(client: Client, tmp_path: Path) -> None:
-    """When the server no longer has a child, the parent's history still says that it ran and how it ended."""
+async def test_trace_shows_deleted_child_workflows_from_the_parents_history(client: Client, tmp_path: Path) -> None:
+    """If the server no longer has a child, the parent's history still shows that it ran and how it ended."""
     async with open_environment(client, tmp_path, Script().plan(subtask("T1"))) as opened:
         session = (await opened.run(GOAL)).session
     forgetful = await Client.connect(
@@ -58,7 +58,7 @@ async def test_a_forgotten_child_is_told_by_its_parent(client: Client, tmp_path:
 
 
 async def test_a_trace_needs_no_worker(client: Client) -> None:
-    """A session that nobody has taken up is a trace of one step that has not begun."""
+    """The trace of a session that no worker has picked up is one step that has not started."""
     session = await Chargehand(client, "nobody").start(GOAL)
 
     trace = await read_trace(client, session.id)

@@ -67,8 +67,8 @@ def _check(ran: Ran, expected: Sequence[Exit]) -> None:
 
 
 @pytest.mark.parametrize("verb", _COMMANDS)
-def test_a_missing_server_or_session_is_named(verb: str, client: Client, tmp_path: Path) -> None:
-    """Exit code 4 and the address at which nobody answers, or 2 at once, although no worker runs."""
+def test_unreachable_server_or_unknown_session_is_reported(verb: str, client: Client, tmp_path: Path) -> None:
+    """An unreachable server exits with 4 and its address; an unknown session exits with 2, without any worker."""
     ran = _run(verb, *_arguments(verb), "--address", _NOBODY, "--state-dir", tmp_path)
     _check(ran, [Exit.UNREACHABLE])
     assert f"No Temporal server answers at {_NOBODY}" in ran.out + ran.said
@@ -83,8 +83,8 @@ def test_a_missing_server_or_session_is_named(verb: str, client: Client, tmp_pat
 @pytest.mark.parametrize(
     "verb", ["status", "result", "advise", "artifacts", "open", "report", "trace", "list", "setup"]
 )
-def test_a_closed_output_is_no_error(verb: str, client: Client, tmp_path: Path) -> None:
-    """A pipe that was closed, as by `head`, ends a command without a word about it."""
+def test_closed_output_pipe_is_not_an_error(verb: str, client: Client, tmp_path: Path) -> None:
+    """A command whose pipe was closed, as by `head`, prints no error."""
     keep(tmp_path, report(session="unknown"), trace())
     reading, writing = os.pipe()
     os.close(reading)
@@ -104,8 +104,8 @@ def test_a_closed_output_is_no_error(verb: str, client: Client, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_closed_stream_is_an_empty_one(closed: str) -> None:
-    """A command that is started without one, as by some schedulers, takes it for the null device."""
+def test_a_closed_stdin_is_read_as_empty(closed: str) -> None:
+    """A command started without stdin, as by some schedulers, reads the null device."""
     command = ["/bin/sh", "-c", f'exec "$0" -m chargehand_cli.main run - {closed}', sys.executable]
     ran = subprocess.run(command, check=False, input="", env=command_environment(), capture_output=True, text=True)
 

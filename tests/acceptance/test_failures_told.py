@@ -152,8 +152,8 @@ async def server() -> AsyncGenerator[Client]:
         yield connected
 
 
-async def test_a_calm_session_raises_nothing(server: Client, tmp_path: Path) -> None:
-    """It has a record at its start and one at its end, with what it cost; no alert fires."""
+async def test_successful_session_fires_no_alert(server: Client, tmp_path: Path) -> None:
+    """It logs one record at its start and one at its end, with its cost."""
     async with _scene(server, tmp_path) as scene:
         await scene.worker()
         session = await scene.run()
@@ -185,8 +185,8 @@ def _fail(status: int, _: ScriptedRequest) -> ScriptedReply:
     return error(status)
 
 
-async def test_a_provider_fails(server: Client, tmp_path: Path) -> None:
-    """Records name model, provider and answer, lists and the memo the remedy; a refused call is made once."""
+async def test_provider_failures_are_logged_and_fire_alerts(server: Client, tmp_path: Path) -> None:
+    """Records name model, provider and status; `list` and `status` give the remedy; refused calls run once."""
     async with _scene(server, tmp_path) as scene:
         await scene.worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
         for status, (alert, kind, remedy) in _FAILING.items():
@@ -211,8 +211,8 @@ async def test_a_provider_fails(server: Client, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-async def test_a_queue_is_unserved(server: Client, tmp_path: Path) -> None:
-    """Work of a kind has a queue of its own, and no worker does it."""
+async def test_unserved_task_queue_is_reported(server: Client, tmp_path: Path) -> None:
+    """With no worker in the models role, doctor, `status` and an alert name the task queue that is not polled."""
     async with _scene(server, tmp_path) as scene:
         assert f"No worker polls task queue '{scene.queue}'" in await scene.told("start", "How high is the tide?")
         await scene.worker(CHARGEHAND_QUEUES='{"models": 5}', CHARGEHAND_ROLES='["sessions", "tools", "sandboxes"]')
@@ -229,8 +229,8 @@ async def test_a_queue_is_unserved(server: Client, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-async def test_a_crew_is_bad(server: Client, tmp_path: Path) -> None:
-    """The worker names file and field, and does not start."""
+async def test_invalid_crew_stops_the_worker(server: Client, tmp_path: Path) -> None:
+    """The worker logs the file and the field, and exits with code 2."""
     (tmp_path / "crews").mkdir()
     (tmp_path / "crews" / "mine.toml").write_text('name = "mine"\n')
     async with _scene(server, tmp_path) as scene:
@@ -244,8 +244,8 @@ async def test_a_crew_is_bad(server: Client, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-async def test_a_limit_is_reached(server: Client, tmp_path: Path) -> None:
-    """The record and the list name the limit, and an alert fires if it ends most sessions."""
+async def test_reached_limit_is_logged_and_listed(server: Client, tmp_path: Path) -> None:
+    """The end record and `list` name the limit, and an alert fires if deadlines end most sessions."""
     limits: dict[str, tuple[dict[str, Any], float]] = {
         "deadline": ({"deadline": 4}, 30.0),
         "out_of_budget": ({"budget_usd": 0.12, "max_parallel": 1}, 0.0),
@@ -276,8 +276,8 @@ def _dear(delay: float) -> Respond:
 
 
 @pytest.mark.nightly
-async def test_builds_are_mixed(server: Client, tmp_path: Path) -> None:
-    """A worker that joins another build says both."""
+async def test_mixed_builds_are_reported(server: Client, tmp_path: Path) -> None:
+    """A worker that joins a queue with another build logs both builds, and an alert fires."""
     async with _scene(server, tmp_path) as scene:
         await scene.worker(sys.executable, "-c", _OLDER)
         await scene.worker()
@@ -289,8 +289,8 @@ async def test_builds_are_mixed(server: Client, tmp_path: Path) -> None:
         await until(lambda: scene.alerts("ChargehandMixedBuilds"), 60)  # the server is polled every half minute
 
 
-async def test_a_worker_is_of_no_deployment(server: Client, tmp_path: Path) -> None:
-    """On a queue that belongs to a deployment it would get nothing: it refuses to start, and names both builds."""
+async def test_worker_without_the_queues_deployment_refuses_to_start(server: Client, tmp_path: Path) -> None:
+    """On a queue with a current deployment it would receive no tasks; the error names both builds."""
     async with _scene(server, tmp_path) as scene:
         await scene.worker(CHARGEHAND_DEPLOYMENT=scene.queue)
         [polling] = scene.records("worker polls")
@@ -343,8 +343,8 @@ def _weighing(request: ScriptedRequest) -> ScriptedReply:
 @pytest.mark.nightly
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("poison", ["exit", "loop"])
-async def test_a_task_is_poisoned(server: Client, tmp_path: Path, poison: str) -> None:
-    """It ends two workers, whether it ends or freezes them, and is named; the sessions beside it end as they would."""
+async def test_poison_task_ends_two_workers_and_no_more(server: Client, tmp_path: Path, poison: str) -> None:
+    """A call that exits or freezes its workers is reported, and the other sessions succeed."""
     (tmp_path / "poison.py").write_text(_POISON)
     crews = str(crew_folder(tmp_path, "scales", weigher='tools = ["weigh"]'))
     settings = {"CHARGEHAND_PLUGINS": "poison", "PYTHONPATH": str(tmp_path), "CHARGEHAND_CREWS": crews}
@@ -374,8 +374,8 @@ async def test_a_task_is_poisoned(server: Client, tmp_path: Path, poison: str) -
 
 @pytest.mark.nightly
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system")
-async def test_a_disk_is_full(server: Client, tmp_path: Path) -> None:
-    """A worker on a file system of its own that takes nothing more says so of the attempt, and is tried again."""
+async def test_full_disk_fails_the_attempt_and_is_retried(server: Client, tmp_path: Path) -> None:
+    """The attempt record names OSError and CHARGEHAND_STATE_DIR, and an alert fires."""
     state = tmp_path / "state"
     state.mkdir()
     mount = f"mount -t tmpfs -o size=512k full {state} && exec {shlex.join(_SHIPPED)}"
@@ -392,8 +392,8 @@ async def test_a_disk_is_full(server: Client, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-async def test_storage_is_gone(server: Client, tmp_path: Path) -> None:
-    """A session whose payloads cannot be read is stuck: the server marks it, and doctor says what to do."""
+async def test_lost_payload_storage_marks_sessions_as_stuck(server: Client, tmp_path: Path) -> None:
+    """If its payloads cannot be read, an alert fires and doctor lists the session as stuck."""
     storage = tmp_path / "payloads"
     storage.mkdir()
     stored = partial(Scene.worker, CHARGEHAND_STORAGE=str(storage), CHARGEHAND_STORAGE_THRESHOLD="100")
@@ -414,8 +414,8 @@ async def test_storage_is_gone(server: Client, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-async def test_the_server_is_slow(server: Client, tmp_path: Path) -> None:
-    """Answers of the server that take long raise an alert, and fail nothing."""
+async def test_slow_server_fires_an_alert_and_fails_no_session(server: Client, tmp_path: Path) -> None:
+    """Each request to the server is delayed by 0.6 seconds in each direction."""
     async with _scene(server, tmp_path) as scene, open_proxy(server.service_client.config.target_host) as slow:
         slow.latency = 0.6  # in each direction
         await scene.worker(TEMPORAL_ADDRESS=slow.address)
@@ -425,8 +425,8 @@ async def test_the_server_is_slow(server: Client, tmp_path: Path) -> None:
         assert await scene.alerts("ChargehandServerSlow")
 
 
-async def test_an_update_larger_than_payloads_may_be_holds_nothing_up(server: Client, tmp_path: Path) -> None:
-    """Its refusal repeats it, which a worker must not refuse to send for ever: the session goes on."""
+async def test_an_oversized_update_does_not_block_a_session(server: Client, tmp_path: Path) -> None:
+    """A refusal repeats the whole update, and the worker can send it although it is larger than a payload may be."""
     plain = await Client.connect(server.service_client.config.target_host)
     async with _scene(server, tmp_path) as scene:
         await scene.worker()
@@ -435,7 +435,9 @@ async def test_an_update_larger_than_payloads_may_be_holds_nothing_up(server: Cl
         for name in ("tell", "decide_plan", "no_such"):
             with pytest.raises(TemporalError):
                 async with asyncio.timeout(30):
-                    await plain.get_workflow_handle(session.id).execute_update(name, {"text": "x" * 2_500_000})
+                    await plain.get_workflow_handle(session.id).execute_update(  # pyright: ignore[reportUnknownMemberType]  # SDK
+                        name, {"text": "x" * 2_500_000}
+                    )
 
         assert (await session.status()).state == "awaiting_approval"
 

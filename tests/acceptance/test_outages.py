@@ -19,8 +19,8 @@ SEED = 20_261_121
 
 
 @pytest.mark.parametrize("name", ["server-killed", "by-hand", "reset", "stopped-at-each-stage"])
-async def test_a_fault_loses_no_session_and_no_cent(tmp_path: Path, name: str) -> None:
-    """A server killed, sessions and calls paused, reset and stopped: reports and books are those without faults."""
+async def test_faults_change_neither_reports_nor_costs(tmp_path: Path, name: str) -> None:
+    """With servers killed and sessions or calls paused, reset or stopped, results equal those without faults."""
     result = await EXPERIMENTS[name]("short", Random(f"{SEED}/{name}"), tmp_path)
 
     assert result.problems == []
@@ -28,8 +28,8 @@ async def test_a_fault_loses_no_session_and_no_cent(tmp_path: Path, name: str) -
     assert result.faults >= 1
 
 
-async def test_nothing_is_lost_or_doubled_while_server_and_worker_are_killed(tmp_path: Path) -> None:
-    """A follower goes on by itself when both come back, and was given what one sees that follows afterwards."""
+async def test_follower_resumes_after_server_and_worker_are_killed(tmp_path: Path) -> None:
+    """It reconnects by itself and receives the same events as a follower that starts after the end."""
     events: list[Event] = []
     begun = asyncio.Event()
     async with open_harness(tmp_path, canned_session(subtasks=2, delay=0.2)) as harness:

@@ -115,8 +115,8 @@ def _plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", first_fast(CASES, 1, pytest.mark.nightly))
-async def test_a_task_is_done_whole(stage: Stage, name: str) -> None:
-    """Every fact is in the answer with its source; nothing is cut off, early or left out, but what sources dispute."""
+async def test_played_tasks_are_answered_completely(stage: Stage, name: str) -> None:
+    """Every fact has its source; nothing is truncated, stopped early or left out, except what sources dispute."""
     task, words, pages, agents = CASES[name]
     played = await stage.play(task)
 
@@ -130,8 +130,8 @@ async def test_a_task_is_done_whole(stage: Stage, name: str) -> None:
 
 
 @pytest.mark.nightly
-async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
-    """A survey takes its sixty turns, a report its 3,000 words; a contradiction has both sides."""
+async def test_demanding_tasks_get_the_turns_and_words_they_need(stage: Stage) -> None:
+    """A survey takes 60 turns or more, a report 3,000 words or more; a contradiction has both positions."""
     survey, long, contradiction = [await stage.play(task) for task in (SURVEY, LONG_REPORT, CONTRADICTION)]
     contract, comparison = [await stage.play(task) for task in (CONTRACT, COMPARISON)]
 
@@ -149,8 +149,8 @@ async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
-async def test_siblings_begin_with_what_is_cached(stage: Stage, provider: Provider) -> None:
-    """Of the first turns of five researchers, at least four fifths is read from the cache, but for the very first."""
+async def test_sibling_agents_read_the_shared_prefix_from_the_cache(stage: Stage, provider: Provider) -> None:
+    """At least 80% of the first-turn input of five researchers is cached, not counting the first of them."""
     task = replace(COMPARISON, provider=provider, goal=f"{COMPARISON.goal}\n\n{BACKGROUND}")
     played = await stage.play(task, seconds=0.3)
 
@@ -161,7 +161,7 @@ async def test_siblings_begin_with_what_is_cached(stage: Stage, provider: Provid
 
 
 @pytest.mark.slow
-async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
+async def test_work_that_exceeds_the_limits_is_listed_as_gaps(stage: Stage) -> None:
     """With 11 turns fewer bikes are compared, and the report names the others."""
     played = await stage.play(replace(COMPARISON, limits=Limits(max_turns=11)))
 
@@ -174,8 +174,8 @@ async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-async def test_what_can_be_paid_is_done(stage: Stage) -> None:
-    """The smallest profile pays for two agents, within its dollars and with nothing left out."""
+async def test_quick_profile_pays_for_two_agents(stage: Stage) -> None:
+    """Both subtasks succeed within the profile's budget, without gaps."""
     played = await stage.play(replace(FIGURES_AND_WORDS, limits=PROFILES["quick"]))
 
     assert [record.state for record in played.report.subtasks] == ["success", "success"]
@@ -184,8 +184,8 @@ async def test_what_can_be_paid_is_done(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-async def test_a_question_without_an_answer_is_named_as_a_gap(stage: Stage) -> None:
-    """What no page says is looked for, not made up, and named."""
+async def test_unanswerable_question_is_reported_as_a_gap(stage: Stage) -> None:
+    """Facts on no page are searched for, not invented, and reported with a confidence below 50."""
     played = await stage.play(NO_ANSWER)
 
     assert len(played.pages) == 3

@@ -50,8 +50,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_new_project_has_its_name_everywhere(tmp_path: Path) -> None:
-    """Nothing of the template's name is left, and the image has what the compose files ask for."""
+def test_new_project_contains_no_template_name(tmp_path: Path) -> None:
+    """The Dockerfile and the mounted folders match what the compose files refer to."""
     project = made(tmp_path / "stock-desk")
 
     files = {str(file.relative_to(project)): file.read_text("utf-8") for file in project.rglob("*") if file.is_file()}
@@ -67,8 +67,8 @@ def test_a_new_project_has_its_name_everywhere(tmp_path: Path) -> None:
     assert all((project / each).is_dir() for each in mounted if each.startswith("./"))
 
 
-def test_a_name_that_cannot_be_a_crews_or_is_taken_is_refused(project: Path) -> None:
-    """Nothing is overwritten."""
+def test_init_refuses_invalid_or_existing_project_names(project: Path) -> None:
+    """Both exit with code 2."""
     taken = run_command(["init", project], command_environment())
     wrong = run_command(["init", project.parent / "Stock Desk"], command_environment())
 
@@ -77,8 +77,8 @@ def test_a_name_that_cannot_be_a_crews_or_is_taken_is_refused(project: Path) -> 
     assert "small letters" in wrong.said
 
 
-def test_the_tests_of_a_project_pass(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the template and the tutorial's, with the crew as the tutorial changes it."""
+def test_generated_project_tests_pass(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The template's and the tutorial's tests run with the crew as the tutorial changes it."""
     monkeypatch.syspath_prepend(str(project))  # pyright: ignore[reportUnknownMemberType]  # pytest's
     tests = vars(import_module("test_my_crew"))
 
@@ -87,8 +87,8 @@ def test_the_tests_of_a_project_pass(project: Path, monkeypatch: pytest.MonkeyPa
     assert len(ran) == 3
 
 
-def test_a_worker_gets_the_crews_and_tools(project: Path, tmp_path: Path) -> None:
-    """`chargehand worker` becomes the worker program, on the server that is named."""
+def test_worker_command_passes_its_options_as_environment(project: Path, tmp_path: Path) -> None:
+    """`chargehand worker` replaces itself with the worker program; the options become its settings."""
     program = tmp_path / "worker.py"
     program.write_text("import json, os; print(json.dumps([os.getpid(), dict(os.environ)]))", encoding="utf-8")
     options = ("--address", "temporal:7233", "--crews", "crews", "--plugin", "my_crew_tools", "--plugin", "others")
@@ -113,8 +113,8 @@ def test_a_worker_gets_the_crews_and_tools(project: Path, tmp_path: Path) -> Non
     }
 
 
-def test_a_crew_may_have_the_tutorials_server(project: Path, tmp_path: Path) -> None:
-    """The tables that the tutorial adds make a valid crew."""
+def test_tutorial_mcp_server_makes_a_valid_crew(project: Path, tmp_path: Path) -> None:
+    """The crew loads with the tables that the tutorial appends."""
     file = tmp_path / "my-crew.toml"
     shutil.copyfile(project / "crews" / "my-crew.toml", file)
     append(file, tutorial("toml")[1])
@@ -126,16 +126,16 @@ def test_a_crew_may_have_the_tutorials_server(project: Path, tmp_path: Path) -> 
     assert [server.name for server in crew.mcp] == ["orders"]
 
 
-def test_a_worker_without_its_crews_is_refused(tmp_path: Path) -> None:
-    """A folder that is not there is named before anything starts."""
+def test_worker_with_a_missing_crews_folder_is_refused(tmp_path: Path) -> None:
+    """The missing folder is reported before anything starts."""
     refused = run_command(["worker", "--crews", tmp_path / "nowhere"], command_environment())
 
     assert refused.code == Exit.BAD_INPUT
     assert "--crews: there is no folder" in refused.said
 
 
-def test_the_tutorials_schema_can_be_asked_for() -> None:
-    """A request takes it."""
+def test_tutorial_output_schema_is_accepted() -> None:
+    """A session request accepts the JSON schema that the tutorial shows."""
     (schema,) = tutorial("json")
 
     assert SessionRequest(goal="How many?", output_schema=json.loads(schema)).output_schema

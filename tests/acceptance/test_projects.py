@@ -12,7 +12,7 @@ _PROJECTS = Path(__file__).parents[2] / "examples" / "projects"
 
 @pytest.mark.slow
 def test_projects_pass_their_own_tests() -> None:
-    """Programs that they start are those of the environment, as in one that is active."""
+    """Their programs are found on the PATH of the current environment, as in an activated one."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, _PROJECTS],
@@ -27,7 +27,7 @@ def test_projects_pass_their_own_tests() -> None:
 
 
 def test_each_project_is_listed_and_tested() -> None:
-    """The page that lists them has a row for each, and each has tests."""
+    """The README has a row for each project, and each project has test files."""
     page = (_PROJECTS / "README.md").read_text(encoding="utf-8")
     projects = [path for path in _PROJECTS.iterdir() if path.is_dir()]
 

@@ -18,8 +18,10 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", ["docs/how-to/python-client.md"])
-async def test_examples_run(page: str, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after another, as in a notebook: a later block may use what an earlier one has defined."""
+async def test_python_examples_on_each_page_run(
+    page: str, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of a page run in order, as in a notebook: a later block may use names from an earlier one."""
     address = client.service_client.config.target_host
     (tmp_path / "lease.md").write_text("Notice is three months.", encoding="utf-8")
     monkeypatch.chdir(tmp_path)

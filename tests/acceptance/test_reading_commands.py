@@ -49,8 +49,8 @@ async def drawn(client: Client, tmp_path_factory: pytest.TempPathFactory) -> tup
     return await _drawn(client, folder), folder / "artifacts"
 
 
-async def test_files_are_listed_and_brought(client: Client, drawn: tuple[str, Path], tmp_path: Path) -> None:
-    """`result` names the command; without --to files are listed, with it they lie in the folder, twice is no harm."""
+async def test_artifacts_are_listed_and_downloaded(client: Client, drawn: tuple[str, Path], tmp_path: Path) -> None:
+    """`result` names the command; without --to files are listed, with it saved, and repeating it is harmless."""
     (session, kept), to = drawn, tmp_path / "to"
     chargehand = Commands(client, "--state-dir", tmp_path / "state")
     shared = ("--artifacts", kept)
@@ -73,8 +73,8 @@ async def test_files_are_listed_and_brought(client: Client, drawn: tuple[str, Pa
     ]
 
 
-async def test_a_report_is_written_with_its_pictures(client: Client, drawn: tuple[str, Path], tmp_path: Path) -> None:
-    """The ending of the file names the format, and what agents drew is inside the page."""
+async def test_report_command_embeds_pictures(client: Client, drawn: tuple[str, Path], tmp_path: Path) -> None:
+    """The file extension selects the format, and artifacts are embedded in the HTML page."""
     (session, kept), page = drawn, tmp_path / "page.htm"
 
     ran = await Commands(client, "--state-dir", tmp_path / "state", "--artifacts", kept)(
@@ -88,8 +88,8 @@ async def test_a_report_is_written_with_its_pictures(client: Client, drawn: tupl
 
 
 @pytest.mark.nightly
-async def test_a_report_that_is_not_there_is_not_waited_for(client: Client, tmp_path: Path) -> None:
-    """Of a session that no worker carries on, and of one that ended without a report, a page says so."""
+async def test_report_command_does_not_wait_for_a_missing_report(client: Client, tmp_path: Path) -> None:
+    """A running session gives a page with the `watch` command; one that ended without a report is an error."""
     started = Chargehand(client, task_queue="nobody-works-here")
     session = await started.start(SessionRequest(goal="Is <anybody> there?"))
     chargehand, page = Commands(client, "--task-queue", "nobody-works-here"), tmp_path / "page.html"
@@ -111,10 +111,10 @@ async def test_a_report_that_is_not_there_is_not_waited_for(client: Client, tmp_
         (("--to", "/dev/null", "--artifacts", "artifacts"), 1, "/dev/null cannot be used as a folder"),
     ],
 )
-async def test_what_is_missing_to_bring_files_is_named(
+async def test_artifacts_command_names_the_missing_option(
     client: Client, drawn: tuple[str, Path], options: tuple[str, ...], code: int, said: str
 ) -> None:
-    """Where workers keep files, and where they shall go, is asked for by the name of its option."""
+    """A missing artifact store, a missing target folder and an unusable folder are each reported."""
     ran = await Commands(client)("artifacts", drawn[0], *options)
 
     assert (ran.code, ran.out) == (code, "")
@@ -142,8 +142,8 @@ _TRUE = Source(ref="boilers.md#L3", quote="The valve of a boiler is tested every
 _FALSE = Source(ref="boilers.md#L4", quote="It is never oiled.")
 
 
-async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path: Path) -> None:
-    """One that nobody wrote there: exit code 1, the place and the words, beside those that stand."""
+async def test_verify_reports_quotations_that_are_not_in_the_source(client: Client, tmp_path: Path) -> None:
+    """`verify` exits with code 1 and shows the reference and the words beside the quotations that match."""
     async with _told(client, tmp_path, _TRUE, _FALSE) as (session, chargehand):
         verified = await chargehand("verify", session)
         as_json = await chargehand("verify", session, "--json")

@@ -57,7 +57,7 @@ def settings(provider: str, url: str, client: Client, folder: Path) -> dict[str,
 @pytest.mark.nightly
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_compatible"])
 async def test_a_session_runs_and_is_followed_on_every_wire(client: Client, tmp_path: Path, provider: str) -> None:
-    """Through each vendor's SDK the books equal what was charged, and text is read while the stream still brings it."""
+    """Through each vendor's SDK, usage equals what was charged, and text arrives while the reply is streamed."""
     words = "This part was looked into, at some length. " * 8
     canned = canned_session(subtasks=2)
 
@@ -92,8 +92,8 @@ async def _succeeded(session: Session, count: int) -> bool:
 
 
 @pytest.mark.slow
-async def test_a_killed_worker_loses_nothing_and_pays_no_completed_turn_again(client: Client, tmp_path: Path) -> None:
-    """The session completes on another worker; only the call that was running is made again, charged and named."""
+async def test_killed_worker_repeats_only_the_call_that_was_running(client: Client, tmp_path: Path) -> None:
+    """The session completes on another worker; the repeated call is recorded as possibly billed twice."""
     canned = canned_session()
     go_on = asyncio.Event()
     held = asyncio.Event()
@@ -158,8 +158,8 @@ async def _has_continued(client: Client, workflow_id: str) -> bool:
 
 
 @pytest.mark.nightly
-async def test_workers_killed_when_work_continues_as_new_lose_nothing(client: Client, tmp_path: Path) -> None:
-    """Killed between runs, the work goes on in the run that is there: every round is taken once."""
+async def test_workers_killed_at_continue_as_new_lose_no_work(client: Client, tmp_path: Path) -> None:
+    """Work resumes in the new run, and every round is taken exactly once."""
     async with ScriptedProvider(respond_at_length) as server:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
         chosen |= {"CHARGEHAND_STORAGE": str(tmp_path / "payloads")}

@@ -54,8 +54,8 @@ def _commands(block: str) -> Iterator[str]:
 
 
 @pytest.mark.nightly
-def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each page in a folder of its own, in its order; `SESSION` is one that an earlier page began."""
+def test_shell_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page runs in its own folder, in order, and its printed output matches."""
     environment = command_environment(CHARGEHAND_STATE_DIR=str(tmp_path / "state"))
     with process("up", "--state-dir", tmp_path / "state") as up:
         read_until(up, "Embedded Temporal server at")
@@ -108,8 +108,8 @@ _WITH_AGENTS: Final = {
 
 
 @pytest.mark.slow
-def test_the_agents_that_a_page_shows_are_accepted(tmp_path: Path) -> None:
-    """A crew of the agents of each page is one with which a worker starts."""
+def test_agents_shown_in_the_documentation_are_valid(tmp_path: Path) -> None:
+    """`crew show` accepts a crew made of each page's agents."""
     skill = tmp_path / "skills" / "tides" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text(

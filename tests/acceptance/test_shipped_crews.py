@@ -32,8 +32,8 @@ def _crews() -> Mapping[str, Crew]:
     return load_crews([ROOT / "crews", *installed().crews], dict.fromkeys((*TOOLS, *_REVIEW_TOOLS), READS_DOCUMENTS))
 
 
-def test_every_crew_has_what_a_newcomer_needs() -> None:
-    """An example with documents, a tape of it, an evaluated case, and a row in the documentation."""
+def test_every_crew_has_an_example_a_tape_and_documentation() -> None:
+    """Each has a case with documents, a tape and an expected answer, and a row in docs/crews.md."""
     cases = {case.crew: case for dataset in read_datasets(()).values() for case in dataset.cases if case.tape}
     page = (ROOT / "docs" / "crews.md").read_text(encoding="utf-8")
 
@@ -60,8 +60,8 @@ def test_a_patients_record_cannot_leave() -> None:
 
 
 @pytest.mark.nightly
-async def test_every_tape_of_a_crew_gives_its_answer(client: Client, tmp_path: Path) -> None:
-    """On the code paths of a real session: the plan is valid, the golden answer whole, every citation stands."""
+async def test_every_crew_tape_reproduces_its_expected_answer(client: Client, tmp_path: Path) -> None:
+    """On the code paths of a real session, each case passes and every citation matches its source."""
     scores = list[Scores]()
     await evaluate(client, tmp_path, Job(read_datasets(["crews"])["crews"], "tape"), scores.append)
 
@@ -73,8 +73,8 @@ async def test_every_tape_of_a_crew_gives_its_answer(client: Client, tmp_path: P
 
 
 @pytest.mark.nightly
-async def test_a_customers_case_ends_the_same_four_times(client: Client, tmp_path: Path) -> None:
-    """Run four times on the code paths of a real session, the case of the support crew passes every time."""
+async def test_support_case_passes_four_times_in_a_row(client: Client, tmp_path: Path) -> None:
+    """The case of the support crew runs on the code paths of a real session."""
     crews = read_datasets(["crews"])["crews"]
     support = crews.model_copy(update={"cases": tuple(case for case in crews.cases if case.crew == "support")})
 
@@ -85,8 +85,8 @@ async def test_a_customers_case_ends_the_same_four_times(client: Client, tmp_pat
 
 
 @pytest.mark.parametrize("name", first_fast(sorted(_crews()), 3))
-async def test_every_crew_works_with_a_model_that_plans_for_all_its_agents(tmp_path: Path, name: str) -> None:
-    """Each agent that is planned or routed to gets a subtask and answers; the report carries the crew's disclaimer."""
+async def test_every_crew_completes_a_plan_with_all_its_agents(tmp_path: Path, name: str) -> None:
+    """Each planned or routed agent's subtask succeeds, and the report carries the crew's disclaimer."""
     crew = _crews()[name]
     script = Script().plan(*(subtask(f"T{number}", agent.name) for number, agent in enumerate(crew.agents, start=1)))
     nothing_found = WorkWithIssuesAnswer(**answer("It is right.").model_dump(exclude={"kind"}), issues=[])

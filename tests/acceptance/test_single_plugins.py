@@ -20,8 +20,8 @@ SCRIPT = Script().plan(
 
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
-async def test_a_plugin_works_alone(point: EntryPoint, install: Callable[..., None]) -> None:
-    """What it names can be imported, and a worker with it alone takes a session to its report."""
+async def test_each_plugin_works_without_the_others(point: EntryPoint, install: Callable[..., None]) -> None:
+    """Everything it registers can be imported, and a session completes with it as the only plug-in."""
     install(**{point.name: point.value})
     added = installed()
     named = [each for one in fields(added) for each in _flat(getattr(added, one.name))]

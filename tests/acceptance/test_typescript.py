@@ -38,7 +38,7 @@ def built() -> None:
 
 @pytest.mark.usefixtures("built")
 async def test_the_example_runs_a_session_from_its_plan_to_its_report(client: Client, tmp_path: Path) -> None:
-    """It edits the plan, answers a question, raises the limit at which the session pauses, and prints the report."""
+    """It edits the plan, answers a question, raises the limit that paused the session, and prints the report."""
     script = (
         Script()
         .plan(*topics(3))
@@ -93,8 +93,8 @@ def document() -> dict[str, Any]:
 
 @pytest.mark.skipif(not (GENERATORS / "node_modules").is_dir(), reason="`npm ci` in tests/acceptance/generators")
 class TestGenerators:
-    def test_types_are_generated_whole_and_type_check(self, document: dict[str, Any], tmp_path: Path) -> None:
-        """openapi-typescript warns of nothing and leaves nothing out, and `tsc --strict` takes what it writes."""
+    def test_generated_types_are_complete_and_type_check(self, document: dict[str, Any], tmp_path: Path) -> None:
+        """openapi-typescript warns of nothing and omits nothing, and its output passes `tsc --strict`."""
         programs = GENERATORS / "node_modules" / ".bin"
         file, module = tmp_path / "openapi.json", tmp_path / "api.ts"
         file.write_text(json.dumps(document))
@@ -109,8 +109,8 @@ class TestGenerators:
         assert [name for name in components if f"        {name}: unknown;" in written] == ["JsonValue"]
         assert [name for name in components if f"        {name}: " not in written] == []
 
-    def test_schemas_are_strict(self, document: dict[str, Any], tmp_path: Path) -> None:
-        """Ajv compiles every schema of a message and every component in strict mode: no keyword is unknown to it."""
+    def test_schemas_compile_in_strict_mode(self, document: dict[str, Any], tmp_path: Path) -> None:
+        """Ajv knows every keyword in the schemas of messages and of HTTP components."""
         of_http = {name: {"$ref": f"#/components/schemas/{name}"} for name in document["components"]["schemas"]}
         components = {"components": document["components"]}
         file = tmp_path / "schemas.json"

@@ -80,8 +80,8 @@ def deploys(server: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return Deploys(server, tmp_path, monkeypatch)
 
 
-async def test_sessions_begin_once_a_build_is_current(deploys: Deploys) -> None:
-    """Before any build is current a session waits, and nothing of it is lost."""
+async def test_sessions_start_once_a_build_is_current(deploys: Deploys) -> None:
+    """A session started before that waits, and then completes."""
     async with deploys.build("v1") as environment:
         deploys.released.set()
         session = await environment.chargehand.start(SessionRequest(goal="What is there to know?"))
@@ -96,8 +96,10 @@ async def test_sessions_begin_once_a_build_is_current(deploys: Deploys) -> None:
     assert ended.stop_reason == "completed"
 
 
-async def test_sessions_from_before_builds_had_names_go_on(deploys: Deploys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When workers are given names for the first time, what is in flight goes to the current build."""
+async def test_sessions_from_unversioned_workers_continue_on_the_current_build(
+    deploys: Deploys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When workers first get a deployment name, running sessions move to the current build."""
     monkeypatch.setattr(workers, "GRACEFUL_SHUTDOWN_TIMEOUT", timedelta(0))  # the agents are held for ever
     async with deploys.build(None) as environment:
         session = await deploys.begin(environment)

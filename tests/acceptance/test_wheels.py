@@ -66,7 +66,7 @@ def start(program: Path, *arguments: str | Path, here: Path, **settings: str) ->
 
 
 def test_a_session_runs_from_the_wheels_alone(wheels: Path, tmp_path: Path) -> None:
-    """`chargehand[worker]` is all that a project of one's own needs, and stays below the size that is documented."""
+    """`chargehand[worker]` is all that a project needs, and stays below the documented size."""
     programs = install(wheels, "chargehand[worker]")
     size = sum(file.lstat().st_size for file in programs.parent.rglob("*"))
     packages = [*programs.parent.rglob("*.dist-info")]
@@ -91,8 +91,8 @@ def test_a_session_runs_from_the_wheels_alone(wheels: Path, tmp_path: Path) -> N
     assert [*here.iterdir()] == [project]
 
 
-def test_the_client_alone_names_the_extras(wheels: Path, tmp_path: Path) -> None:
-    """`chargehand` brings pydantic and temporalio only; its command says what to install, and uvx just gets it."""
+def test_client_wheel_alone_names_the_missing_extra(wheels: Path, tmp_path: Path) -> None:
+    """It brings no worker or CLI packages; the command says what to install, and under uvx installs it."""
     programs = install(wheels, "chargehand")
     uvx = tmp_path / "uv"
     uvx.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
@@ -115,8 +115,8 @@ def test_the_client_alone_names_the_extras(wheels: Path, tmp_path: Path) -> None
     assert by_uvx.stdout.splitlines() == asked
 
 
-def test_the_same_sources_make_the_same_wheels(wheels: Path, tmp_path: Path) -> None:
-    """Built again, each is the same to the byte, so that anybody can check what was published."""
+def test_wheel_builds_are_reproducible(wheels: Path, tmp_path: Path) -> None:
+    """A second build is identical to the byte, so that anyone can verify what was published."""
     uv("build", "--all-packages", "--wheel", "--out-dir", tmp_path)
 
     first, second = ({each.name: each.read_bytes() for each in built.glob("*.whl")} for built in (wheels, tmp_path))
@@ -125,8 +125,8 @@ def test_the_same_sources_make_the_same_wheels(wheels: Path, tmp_path: Path) -> 
     assert first == second
 
 
-def test_the_wheels_bring_one_program(archives: dict[str, zipfile.ZipFile]) -> None:
-    """The command, and nothing that runs at the start of every Python; each installs one package, of its own name."""
+def test_wheels_install_one_command_and_no_pth_files(archives: dict[str, zipfile.ZipFile]) -> None:
+    """Each wheel installs one package, under its own name."""
     entries = ConfigParser()
     for archive in archives.values():
         for name in archive.namelist():
@@ -142,8 +142,8 @@ def test_the_wheels_bring_one_program(archives: dict[str, zipfile.ZipFile]) -> N
         assert {name for name in installed if ".dist-info" not in name} == {package}
 
 
-def test_the_wheels_have_only_what_projects_get(archives: dict[str, zipfile.ZipFile]) -> None:
-    """Of the deployment, nothing such as TLS keys; of plug-ins, pages and data, without tests."""
+def test_wheels_contain_only_files_that_projects_need(archives: dict[str, zipfile.ZipFile]) -> None:
+    """Of the deployment only three files are included, no TLS keys; plug-ins ship pages and data but no tests."""
     worker, files = archives["chargehand_worker"].namelist(), archives["chargehand_plugins"].namelist()
 
     deployed = ("temporal-dynamic-config.yaml", "temporal-namespace.sh", "temporal-schema.sh")

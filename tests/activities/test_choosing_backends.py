@@ -56,8 +56,8 @@ async def sandbox(settings: Settings) -> CodeRunner:
         (E2B | {"CHARGEHAND_CODE": "e2b"}, ("local", "e2b")),
     ],
 )
-async def test_a_key_chooses_unless_the_setting_does(settings: Settings, names: tuple[str, str]) -> None:
-    """A key is enough; the explicit setting takes precedence."""
+async def test_an_api_key_selects_a_backend_unless_a_setting_does(settings: Settings, names: tuple[str, str]) -> None:
+    """A key alone is enough; the explicit setting takes precedence."""
     assert ((await engine(settings)).name, (await sandbox(settings)).name) == names
 
 
@@ -71,7 +71,7 @@ async def test_a_key_chooses_unless_the_setting_does(settings: Settings, names: 
         ({"CHARGEHAND_CODE": "e2b"}, "E2B_API_KEY is not set, but the code backend 'e2b' needs it"),
     ],
 )
-async def test_a_choice_that_cannot_work_stops_the_worker(settings: Settings, says: str) -> None:
+async def test_an_unusable_backend_setting_stops_the_worker(settings: Settings, says: str) -> None:
     """No backend ever silently replaces the configured one."""
     with pytest.raises(ChargehandError, match=says):
         await asyncio.gather(engine(settings), sandbox(settings))
@@ -80,8 +80,8 @@ async def test_a_choice_that_cannot_work_stops_the_worker(settings: Settings, sa
 @pytest.mark.parametrize(
     ("environment", "internet"), [(E2B, False), (E2B | {"CHARGEHAND_CODE_INTERNET": "true"}, True)]
 )
-async def test_internet_is_off_unless_set(settings: Settings, *, internet: bool) -> None:
-    """Programs at E2B reach nothing by default."""
+async def test_sandbox_internet_access_is_off_by_default(settings: Settings, *, internet: bool) -> None:
+    """Programs at E2B reach the internet only with CHARGEHAND_CODE_INTERNET."""
     assert (await sandbox(settings)).reaches_out is internet
 
 
@@ -129,8 +129,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[...
     ],
 )
 @pytest.mark.usefixtures("house")
-async def test_plugins_add_to_what_may_be_chosen(settings: Settings, names: tuple[str, str]) -> None:
-    """By its name, or by the variable that it needs; it neither replaces an adapter nor takes precedence."""
+async def test_plugins_add_backends_without_replacing_any(settings: Settings, names: tuple[str, str]) -> None:
+    """They are selected by name or by their variable, and have lower precedence than built-in backends."""
     assert ((await engine(settings)).name, (await sandbox(settings)).name) == names
 
 
@@ -145,7 +145,7 @@ async def test_plugins_add_to_what_may_be_chosen(settings: Settings, names: tupl
     ],
 )
 @pytest.mark.usefixtures("house")
-async def test_what_a_plugin_cannot_open_is_named(settings: Settings, says: str) -> None:
-    """The worker does not start; the message names the plug-in, or the setting that is missing."""
+async def test_a_broken_plugin_backend_is_named(settings: Settings, says: str) -> None:
+    """The worker does not start; the error names the plug-in or the missing setting."""
     with pytest.raises(ChargehandError, match=says):
         await asyncio.gather(engine(settings), sandbox(settings))

@@ -41,7 +41,7 @@ async def _watched() -> AsyncGenerator[MetricBuffer]:
 
 
 async def test_a_blocking_call_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    """What keeps the loop for 400 ms is a warning in the log and a measurement in the metrics."""
+    """A call that blocks the loop for 400 ms gives one warning and one measurement."""
     lags: list[float] = []
 
     async def is_measured() -> bool:
@@ -59,8 +59,8 @@ async def test_a_blocking_call_is_reported(caplog: pytest.LogCaptureFixture) -> 
     assert max(lags) >= 300
 
 
-async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
-    """Within ten seconds of a warning there is no other; the next one counts what came between."""
+async def test_warnings_are_limited_to_one_in_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    """The next warning counts the blockages since the last one."""
     ended = asyncio.Event()
 
     def clock() -> Iterator[float]:
@@ -166,8 +166,10 @@ async def _worker(client: Client) -> AsyncGenerator[str]:
 @pytest.mark.parametrize(
     ("name", "result"), [("tool", [1]), ("turn", [2, 7])], ids=["one attempt", "the journal is kept"]
 )
-async def test_a_blocked_event_loop_is_not_a_lost_worker(client: Client, name: str, result: list[JsonValue]) -> None:
-    """The loop stands still for longer than the timeout: there is none, and the last heartbeat's details stay."""
+async def test_a_blocked_event_loop_does_not_time_out_activities(
+    client: Client, name: str, result: list[JsonValue]
+) -> None:
+    """Blocking for longer than the heartbeat timeout causes none, and the last heartbeat details are kept."""
     async with _worker(client) as queue:
         handle = await client.start_workflow(Blocked.run, name, id=f"{queue}-{name}", task_queue=queue)
         got = await handle.result()
@@ -184,8 +186,8 @@ async def test_a_blocked_event_loop_is_not_a_lost_worker(client: Client, name: s
 
 
 @pytest.mark.nightly
-async def test_no_more_is_accepted_than_can_be_begun(client: Client) -> None:
-    """Activities that together occupy the loop for twice the timeout are each carried out at the first attempt."""
+async def test_no_more_activities_are_accepted_than_can_start(client: Client) -> None:
+    """Activities that together block the loop for twice the heartbeat timeout all succeed at the first attempt."""
     count = int(2 * HEARTBEAT_TIMEOUT.total_seconds() / BUSY_SECONDS)
     async with _worker(client) as queue:
         attempts = await client.execute_workflow(Crowd.run, count, id=f"{queue}-crowd", task_queue=queue)

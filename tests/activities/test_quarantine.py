@@ -41,8 +41,8 @@ async def attempt(number: int, details: Sequence[object], *, fails: bool = False
 
 
 @pytest.mark.parametrize("ended", range(4))
-async def test_only_lost_workers_count(ended: int) -> None:
-    """However many attempts have ended by an error before, two workers may be lost, and no third."""
+async def test_only_lost_workers_count_towards_quarantine(ended: int) -> None:
+    """Whatever number of attempts failed before, two workers may be lost, and a third attempt is refused."""
     told: list[object] = []
     for number in range(1, ended + 1):
         told = await attempt(number, told, fails=True)
@@ -54,8 +54,8 @@ async def test_only_lost_workers_count(ended: int) -> None:
     assert (refused.value.type, refused.value.non_retryable) == (ErrorType.QUARANTINED, True)
 
 
-async def test_workers_lost_within_a_turn_count() -> None:
-    """A call that has lost a worker while it was made at once is given to one more only."""
+async def test_workers_lost_inside_the_turn_activity_count() -> None:
+    """A tool call that lost a worker while it ran inside the turn's activity is given to only one more worker."""
     assert await attempt(1, [], lost=1) == []
     with pytest.raises(ApplicationError, match=r"2 workers were lost while they ran a call of poison"):
         await attempt(2, [], lost=1)
@@ -71,8 +71,8 @@ def _lose(calls: list[ModelCall], *details: str, most: int = 9) -> Callable[[Mod
     return lose
 
 
-async def test_a_turn_that_waits_loses_no_workers(tmp_path: Path) -> None:
-    """One that was lost twice while it waited for the provider is called once more, and a third time it ends."""
+async def test_a_turn_lost_while_waiting_gets_one_more_attempt(tmp_path: Path) -> None:
+    """Lost twice while it waits for the provider, it is called a third time; a third loss ends it."""
     first, second = list[ModelCall](), list[ModelCall]()
     script = Script().plan(subtask("T1"), subtask("T2")).work("T1", _lose(first, "waiting", most=2))
     script = script.work("T2", _lose(second, "waiting"))
@@ -84,10 +84,10 @@ async def test_a_turn_that_waits_loses_no_workers(tmp_path: Path) -> None:
     assert ends == [("success", ""), ("failure", "quarantined")]
 
 
-async def test_an_agent_goes_another_way_without_a_call_that_loses_workers(
+async def test_an_agent_continues_after_a_quarantined_tool_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reads that no other worker gets the call, and its subtask goes on."""
+    """The tool result says that no other worker gets the call, and the subtask succeeds."""
 
     async def poison(*_: object) -> None:
         raise non_retryable_error(ErrorType.QUARANTINED, quarantined("a call of search_documents"))
@@ -102,8 +102,8 @@ async def test_an_agent_goes_another_way_without_a_call_that_loses_workers(
     assert [(record.state, record.reason) for record in result.subtasks] == [("success", "")]
 
 
-async def test_a_session_goes_on_without_a_turn_that_loses_workers(tmp_path: Path) -> None:
-    """The turn is called twice, its subtask ends with a failure that names it, and the others go on."""
+async def test_a_session_continues_after_a_quarantined_turn(tmp_path: Path) -> None:
+    """The turn is called twice, its subtask fails with a gap that says why, and the others continue."""
     calls: list[ModelCall] = []
     script = Script().plan(subtask("T1"), subtask("T2")).work("T1", _lose(calls)).work("T2", answer("Found."))
     async with open_environment(None, tmp_path, script.synthesis(report("Done."))) as opened:

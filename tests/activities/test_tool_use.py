@@ -40,8 +40,8 @@ def _readers(tool: str) -> Crew:
 
 
 @pytest.mark.parametrize(("name", "most"), [("query_data", MOST_COMPUTING), ("lookup", MOST_COMPUTING + 10)])
-async def test_only_so_many_calls_compute_at_once(name: str, most: int) -> None:
-    """More calls of a tool that computes wait, and are made in the end; those of any other tool all begin."""
+async def test_concurrent_calls_of_computing_tools_are_limited(name: str, most: int) -> None:
+    """Further calls wait and run later; calls of other tools all start at once."""
     tool = Slow(name)
     crew = _readers(name)
     uses = ToolActivities(CrewVersions({"readers": crew}, {name: tool}), {name: tool}, ActingCalls(Record(Path())))
@@ -70,8 +70,8 @@ async def test_only_so_many_calls_compute_at_once(name: str, most: int) -> None:
         ("reader", {"malformed": "it is cut off"}, "The arguments could not be read: it is cut off. Send them again."),
     ],
 )
-async def test_a_call_that_its_agent_may_not_make_is_not_made(agent: str, call: dict[str, str], told: str) -> None:
-    """Whatever a workflow asks for: the activity itself knows which agent has which tool."""
+async def test_a_call_outside_the_agents_tools_is_refused(agent: str, call: dict[str, str], told: str) -> None:
+    """The activity itself checks which agent has which tool, whatever the workflow requests."""
     tools = {name: Slow(name) for name in ("lookup", "order")}
     crew = _readers("lookup")
     uses = ToolActivities(CrewVersions({"readers": crew}, tools), tools, ActingCalls(Record(Path())))

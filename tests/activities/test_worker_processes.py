@@ -63,8 +63,8 @@ def _lines(running: subprocess.Popen[str], count: int) -> list[list[str]]:
     return [running.stdout.readline().split() for _ in range(count)]
 
 
-def test_a_killed_member_is_started_again_and_all_stop_together() -> None:
-    """The group is ready when all members are; a killed one comes back; at SIGTERM each stops in order."""
+def test_a_killed_member_is_restarted_and_all_stop_on_sigterm() -> None:
+    """The group is ready once all members are, and each member stops cleanly."""
     with _group() as running:
         first, *others = _lines(running, 4)
         pids = {number: int(pid) for word, number, pid in [first, *others[:2]] if word == "member"}
@@ -82,8 +82,8 @@ def test_a_killed_member_is_started_again_and_all_stop_together() -> None:
     assert running.returncode == 0
 
 
-def test_unusable_settings_end_the_group_once() -> None:
-    """The first member finds them before the others start, and its exit code is the group's."""
+def test_unusable_settings_stop_the_group_at_its_first_member() -> None:
+    """It fails before the others start, and its exit code becomes the group's."""
     with _group("unusable") as running:
         said, _ = running.communicate(timeout=60)
 
@@ -103,7 +103,7 @@ def test_members_end_with_their_parent() -> None:
 
 
 def test_each_process_has_its_own_address_for_metrics() -> None:
-    """Processes get consecutive ports, which have to exist."""
+    """Ports are consecutive, and settings that exceed the port range are refused."""
     settings = Settings(processes=3, metrics_address="127.0.0.1:9464")
 
     assert [settings.of_process(number).metrics_address for number in range(3)] == [
@@ -195,10 +195,10 @@ def _leave_dead(state_dir: Path) -> None:
         torn.write(b'[7,"half a li')
 
 
-async def test_a_killed_workers_work_is_repeated_at_once(
+async def test_a_killed_workers_activities_are_retried_at_once(
     client: Client, tmp_path: Path, running: RunningActivities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next attempt starts without a timeout, finds what was recorded, and nothing waits for the dead worker."""
+    """The next attempt finds the heartbeat details; nothing waits for a timeout or a dead worker's queue."""
     monkeypatch.setattr(takeover, "_SENT_SECONDS", 60)
     async with _held(client, running) as handle:
         _leave_dead(tmp_path)
@@ -229,8 +229,10 @@ async def test_a_killed_workers_work_is_repeated_at_once(
     assert not list((tmp_path / "running").iterdir())
 
 
-async def test_a_live_workers_work_goes_on(client: Client, tmp_path: Path, running: RunningActivities) -> None:
-    """An attempt whose worker lives is left alone, and so is one that a dead worker had ended."""
+async def test_activities_of_a_live_worker_are_left_alone(
+    client: Client, tmp_path: Path, running: RunningActivities
+) -> None:
+    """So is an attempt that a worker had ended before it died."""
     async with _held(client, running) as handle:
         await take_over(client, tmp_path)
 
@@ -244,8 +246,10 @@ async def test_a_live_workers_work_goes_on(client: Client, tmp_path: Path, runni
         assert pending.attempt == 1
 
 
-async def test_a_hostile_folder_is_no_obstacle(client: Client, tmp_path: Path, running: RunningActivities) -> None:
-    """What is no plain file is not opened, and what no worker has written is not believed."""
+async def test_hostile_files_in_the_folder_do_not_stop_a_takeover(
+    client: Client, tmp_path: Path, running: RunningActivities
+) -> None:
+    """Files that are not regular are not opened, and invalid content is ignored."""
     folder = tmp_path / "running"
     [own] = folder.iterdir()
     hostile = [folder / f"{own.name}{number}" for number in range(9)]

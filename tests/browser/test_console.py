@@ -67,8 +67,10 @@ async def sign_in(tab: Tab, running: RunningConsole, session: str = "") -> Any:
     return tab.page
 
 
-async def test_a_session_from_question_to_report(console: OpenConsole, tab: Tab, tmp_path: Path) -> None:
-    """A person does everything in the browser; every page fits, is silent, and asks only its server."""
+async def test_a_session_can_be_run_in_the_console_from_goal_to_report(
+    console: OpenConsole, tab: Tab, tmp_path: Path
+) -> None:
+    """Every page fits its window, logs nothing to the browser console and contacts only its own server."""
     notes = tmp_path / "notes.txt"
     notes.write_text("The ferry sails at nine.")
     await tab.page.goto(f"{console.running.url}/sessions")
@@ -122,7 +124,7 @@ async def test_a_session_from_question_to_report(console: OpenConsole, tab: Tab,
     assert [each for each in tab.requests if not each.startswith((console.running.url, "data:"))] == []
 
 
-async def test_a_conversation_to_its_end(console: OpenConsole, tab: Tab) -> None:
+async def test_a_conversation_can_be_held_and_closed_in_the_console(console: OpenConsole, tab: Tab) -> None:
     """A person opens one, reads the reply to each message below it, and closes it."""
     page = await sign_in(tab, console.running)
     await page.click("text=Talk")
@@ -140,8 +142,8 @@ async def test_a_conversation_to_its_end(console: OpenConsole, tab: Tab) -> None
     assert tab.console == []
 
 
-async def test_what_is_typed_stays(console: OpenConsole, tab: Tab) -> None:
-    """News of the session leave alone what somebody is typing, and show without reloading what there is to decide."""
+async def test_live_updates_keep_what_the_user_has_typed(console: OpenConsole, tab: Tab) -> None:
+    """A refused edit keeps it too, and pending decisions appear without reloading the page."""
     session = await console.environment.chargehand.start(SessionRequest(goal="Wait for me.", approval="plan"))
     page = await sign_in(tab, console.running, session.id)
     await page.wait_for_selector("text=The plan awaits your approval")
@@ -172,8 +174,10 @@ async def test_what_is_typed_stays(console: OpenConsole, tab: Tab) -> None:
 NESTED = "Look at the notes as a session."
 
 
-async def test_the_session_page_is_the_live_truth(client: Client, tmp_path: Path, chromium: Chromium) -> None:
-    """It shows what agents do and cost, nested ones too; what was typed outlives a restart, which the page names."""
+async def test_the_session_page_shows_live_progress_and_cost(
+    client: Client, tmp_path: Path, chromium: Chromium
+) -> None:
+    """It covers nested agents; typed text survives a restart, and the page says when it is not live."""
     going_on = asyncio.Event()
     script = Script().plan(subtask("T1"), subtask("N1", agent="supervisor", instruction=NESTED))
     script = script.plan(subtask("X1"), goal=NESTED)
@@ -218,9 +222,10 @@ async def test_the_session_page_is_the_live_truth(client: Client, tmp_path: Path
             await look(page, "answered")
 
 
-async def test_the_arguments_of_a_call_are_fields(client: Client, tmp_path: Path, chromium: Chromium) -> None:
-    """Each is read and typed in a field of its own, by a link too, without scripts; what is not changed stays
-    as it was."""
+async def test_call_arguments_are_shown_and_edited_as_separate_fields(
+    client: Client, tmp_path: Path, chromium: Chromium
+) -> None:
+    """This works without scripts and from a decision link; arguments that are not edited keep their exact value."""
     kept: dict[str, Any] = {
         "reference": "1200",
         "note": "\nTwo lines,\r\nand a \u202ehidden\u202c turn. " + "Long. " * 60,
@@ -282,8 +287,8 @@ async def test_the_arguments_of_a_call_are_fields(client: Client, tmp_path: Path
     assert list(map(dict, opened.tools["refund"].calls)) == [asked | changed]
 
 
-async def test_a_session_stops_only_after_a_second_click(console: OpenConsole, tab: Tab) -> None:
-    """The page says what is lost before it does, and keeps plan and cost of what was stopped."""
+async def test_stopping_a_session_takes_a_second_click(console: OpenConsole, tab: Tab) -> None:
+    """The page first says what will be lost, and then keeps the plan and cost of the stopped session."""
     session = await console.environment.chargehand.start(SessionRequest(goal="Stop me.", approval="plan"))
     page = await sign_in(tab, console.running, session.id)
     await page.click("text=Stop without a report …")

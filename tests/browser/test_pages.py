@@ -34,8 +34,10 @@ async def collector() -> AsyncIterator[Collector]:
         yield collector
 
 
-async def test_a_page_asks_for_nothing_and_runs_nothing(tab: Tab, collector: Collector, tmp_path: Path) -> None:
-    """Whatever strangers wrote into report and trace, opening the page asks only for the page, and no script speaks."""
+async def test_a_report_page_makes_no_requests_and_runs_no_scripts(
+    tab: Tab, collector: Collector, tmp_path: Path
+) -> None:
+    """Hostile text in a report and trace triggers neither a request nor a script."""
     links: set[str] = set()
     for number in range(_PAGES):
         text = "\n\n".join(HOSTILE[number::_PAGES]).replace("collector.example", collector.host)
@@ -52,8 +54,8 @@ async def test_a_page_asks_for_nothing_and_runs_nothing(tab: Tab, collector: Col
     assert links == {READ, "#S1", "#S2"}
 
 
-async def test_the_browser_would_tell(tab: Tab, collector: Collector, tmp_path: Path) -> None:
-    """The same texts on a page that does not guard itself are asked for and do run: the test above can fail."""
+async def test_hostile_text_does_run_on_an_unprotected_page(tab: Tab, collector: Collector, tmp_path: Path) -> None:
+    """This control shows that the test above can fail."""
     bare = tmp_path / "bare.html"
     hostile = "\n".join(text for text in HOSTILE if "meta" not in text).replace("collector.example", collector.host)
     bare.write_text(hostile, encoding="utf-8")
@@ -111,8 +113,8 @@ def page(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
-async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: str) -> None:
-    """Whatever is long or wide, it is no wider than a phone, axe finds nothing, and nothing else is asked for."""
+async def test_a_report_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: str) -> None:
+    """It fits phone and desktop widths, passes axe and makes no other request."""
     await tab.page.emulate_media(color_scheme=scheme)
     await tab.page.set_viewport_size({"width": width, "height": 800})
     await tab.page.goto(page.as_uri())
@@ -126,8 +128,8 @@ async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: 
     assert tab.console == []
 
 
-async def test_answer_and_sources_come_first_on_paper(tab: Tab, tmp_path: Path) -> None:
-    """On paper details follow on a new page; what is folded stays so, unless a reader has opened it."""
+async def test_a_printed_report_starts_with_the_answer_and_sources(tab: Tab, tmp_path: Path) -> None:
+    """Details follow on a new page; collapsed sections stay collapsed unless the reader opened them."""
     text = report_page(report(claims=(Claim(text="Folded on the screen."),)), trace())
     await tab.page.goto(_keep(tmp_path, text))
 
@@ -149,8 +151,8 @@ async def test_answer_and_sources_come_first_on_paper(tab: Tab, tmp_path: Path) 
     assert "Foldedonthescreen." in "".join(_pages(await tab.page.pdf(format="A4")))
 
 
-async def test_a_drawing_is_shown(tab: Tab, tmp_path: Path) -> None:
-    """An SVG is drawn in the page and in the PDF."""
+async def test_svg_drawings_appear_on_the_page_and_in_the_pdf(tab: Tab, tmp_path: Path) -> None:
+    """The browser's own PDF has it too."""
     drawing = b'<svg xmlns="http://www.w3.org/2000/svg" width="90" height="40"><text x="2" y="30">drawn</text></svg>'
     made = Artifact(uri="artifact:1/chart.svg", name="chart.svg", media_type="image/svg+xml", bytes=len(drawing))
     text = report_page(report(artifacts=(made,)), attachments=Attachments(attach_pictures((made,), lambda _: drawing)))
@@ -161,8 +163,8 @@ async def test_a_drawing_is_shown(tab: Tab, tmp_path: Path) -> None:
     assert ["drawn" in "".join(_pages(each)) for each in (await tab.page.pdf(format="A4"), pdf(text))] == [True, True]
 
 
-def test_what_would_take_a_gigabyte_is_not_printed() -> None:
-    """A picture of 16,000 by 16,000 in one colour is named instead, also in a drawing; words like style stay."""
+def test_decompression_bombs_are_left_out_of_the_pdf() -> None:
+    """A 16,000 by 16,000 picture, also in a drawing, is replaced by its name; text that looks like CSS stays."""
     bomb = io.BytesIO()
     Image.new("1", (16_000, 16_000)).save(bomb, "PNG")
     picture = f"data:image/png;base64,{b64encode(bomb.getvalue()).decode()}"
@@ -176,8 +178,8 @@ def test_what_would_take_a_gigabyte_is_not_printed() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000
 
 
-async def test_a_long_goal_is_clamped_on_the_screen_alone(tab: Tab, tmp_path: Path) -> None:
-    """The answer is on the first screen of a phone, and the goal can be scrolled; on paper it stands whole."""
+async def test_a_long_goal_is_clamped_on_screen_but_printed_whole(tab: Tab, tmp_path: Path) -> None:
+    """The goal takes less than a quarter of a phone screen and can be scrolled."""
     await tab.page.set_viewport_size({"width": 390, "height": 844})
     await tab.page.goto(_keep(tmp_path, report_page(report(goal="How safe are our boilers? " * 140 + "Thatisall."))))
 

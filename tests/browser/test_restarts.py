@@ -94,8 +94,10 @@ class Watchers:
         return [name for name, late in zip(checks, found, strict=True) if late]
 
 
-async def test_restarts_heal_within_five_seconds(tmp_path: Path, tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once a part serves again, page, follower and terminal show the next turn; what was typed stands."""
+async def test_page_follower_and_terminal_recover_from_restarts_in_5_seconds(
+    tmp_path: Path, tab: Tab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a console, worker or server restart each shows the next turn, and typed text is kept."""
     gate, page = Gate(), tab.page
     async with (
         open_harness(tmp_path, gate.respond) as harness,

@@ -93,8 +93,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         yield opened
 
 
-async def test_a_session_that_waits_reads_well(tab: Tab, shown: Shown) -> None:
-    """The goal as summary, state, turns, money and the plan as details; no banner, no error, no request elsewhere."""
+async def test_the_web_ui_shows_a_waiting_session_clearly(tab: Tab, shown: Shown) -> None:
+    """The summary is the goal; the details list state, turns, cost and plan, without warnings or outside requests."""
     page = SessionPage(tab, shown.url)
 
     await page.open("User Metadata")
@@ -111,8 +111,8 @@ async def test_a_session_that_waits_reads_well(tab: Tab, shown: Shown) -> None:
 
 
 @pytest.mark.nightly
-async def test_a_session_that_has_ended_reads_well(tab: Tab, shown: Shown) -> None:
-    """Each step of it says in the time line who did what, and the report is there to be read."""
+async def test_the_web_ui_shows_a_finished_session_clearly(tab: Tab, shown: Shown) -> None:
+    """The timeline names who did what in each step, and the report can be read."""
     where = ("--state-dir", shown.state)
     with process("plan", *where, "shown", "--approve") as approve:
         approve.communicate(timeout=60)
@@ -168,8 +168,10 @@ async def _everything(page: SessionPage) -> str:
 
 
 @pytest.mark.nightly
-async def test_with_the_token_of_the_codec_server_all_is_read(tab: Tab, hidden: Shown, endpoint: str) -> None:
-    """What the one command says, entered where it says, shows the session as one that was never encrypted."""
+async def test_the_web_ui_decrypts_a_session_with_the_codec_server_token(
+    tab: Tab, hidden: Shown, endpoint: str
+) -> None:
+    """The endpoint that `codec-server` prints shows an encrypted session in plain text."""
     page = SessionPage(tab, hidden.url)
 
     await page.open()
@@ -185,8 +187,8 @@ async def test_with_the_token_of_the_codec_server_all_is_read(tab: Tab, hidden: 
 
 
 @pytest.mark.nightly
-async def test_with_another_token_nothing_is_read(tab: Tab, hidden: Shown, endpoint: str) -> None:
-    """Neither goal nor plan is on the page of the session; and whoever started it was told how to see them."""
+async def test_the_web_ui_decrypts_nothing_with_a_wrong_token(tab: Tab, hidden: Shown, endpoint: str) -> None:
+    """Neither goal nor plan is visible; the command that started the session names `chargehand codec-server`."""
     page = SessionPage(tab, hidden.url)
 
     await page.open()

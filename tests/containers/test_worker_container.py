@@ -75,17 +75,17 @@ async def is_healthy(engine: Engine, container: str) -> bool:
     return (await engine.call("exec", container, "sh", "-c", command)).code == 0
 
 
-async def test_the_worker_may_do_no_more_than_composed(engine: Engine, volume: str) -> None:
-    """It is user 10001 without any capability or way to one, and writes to its state and to scratch files only."""
+async def test_the_container_worker_is_unprivileged(engine: Engine, volume: str) -> None:
+    """It is user 10001, has and can gain no capabilities, and writes only to its state and scratch directories."""
     ran = await engine.run(worker_options(engine, volume, {}), "python", "-c", _UNDER_TEST)
 
     assert ran.out.split() == ["10001", "0", "1", "False", "False", "False", "True", "True"], ran.err
 
 
-async def test_a_worker_stopped_in_a_call_finishes_it_and_the_next_one_goes_on(
+async def test_a_stopped_worker_finishes_its_call_and_the_next_continues(
     engine: Engine, volume: str, client: Client, tmp_path: Path
 ) -> None:
-    """It records the reply and ends in good order; the next worker goes on, and every call is made and paid once."""
+    """The first records the reply and exits with 0; every call is made and paid for once."""
     canned = canned_session()
     held, answered = asyncio.Event(), asyncio.Event()
 
@@ -129,8 +129,10 @@ async def is_unhealthy(engine: Engine, container: str) -> bool:
     return not await is_healthy(engine, container)
 
 
-async def test_documents_reach_the_worker_by_the_shared_volume(engine: Engine, volume: str, client: Client) -> None:
-    """The command of the image asks about documents as deploy/README.md says, without a key."""
+async def test_documents_reach_the_worker_through_the_shared_volume(
+    engine: Engine, volume: str, client: Client
+) -> None:
+    """The image's `chargehand run --docs` works as described in deploy/README.md, without a key."""
     chosen = {
         "TEMPORAL_ADDRESS": client.service_client.config.target_host,
         "CHARGEHAND_TASK_QUEUE": f"container-{uuid4().hex[:8]}",
@@ -146,10 +148,10 @@ async def test_documents_reach_the_worker_by_the_shared_volume(engine: Engine, v
     assert "a mean wind of 26 knots" in ran.out, ran.err
 
 
-async def test_the_console_serves_with_the_arguments_of_kubernetes(
+async def test_the_console_runs_with_its_kubernetes_arguments(
     engine: Engine, volume: str, client: Client, tmp_path: Path
 ) -> None:
-    """Confined like the worker, it answers health checks over TLS by the name that browsers use."""
+    """Confined like the worker, it answers health checks over TLS under its public host name."""
     container = read_manifest("console")["spec"]["template"]["spec"]["containers"][0]
     port = free_port()
     arguments = [re.sub(r"--port=\d+", f"--port={port}", each) for each in container["args"]]

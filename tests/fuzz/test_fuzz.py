@@ -62,8 +62,8 @@ def _settings() -> settings:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_corpus_is_read_or_refused(target: str, record_property: Callable[[str, object], None]) -> None:
-    """What is expected or was found once."""
+def test_corpus_inputs_are_parsed_or_refused(target: str, record_property: Callable[[str, object], None]) -> None:
+    """The corpus holds expected inputs and past findings."""
     seeds = _seeds(target)
     for seed in seeds:
         TARGETS[target](seed)
@@ -73,8 +73,8 @@ def test_the_corpus_is_read_or_refused(target: str, record_property: Callable[[s
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_changed_bytes_are_read_or_refused(target: str, record_property: Callable[[str, object], None]) -> None:
-    """No bytes raise anything but a refusal."""
+def test_mutated_inputs_are_parsed_or_refused(target: str, record_property: Callable[[str, object], None]) -> None:
+    """No input raises anything but a refusal."""
     found = _CORPUS / target / "found"
     tried = 0
 

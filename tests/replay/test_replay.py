@@ -29,8 +29,8 @@ async def test_a_recorded_session_replays(file: Path) -> None:
         await _replayer().replay_workflow(history)
 
 
-async def test_a_history_that_the_current_code_would_not_make_is_noticed() -> None:
-    """Replay of a history with other activities than the code starts fails."""
+async def test_replay_detects_a_history_that_current_code_cannot_produce() -> None:
+    """A history with an activity that the code does not start raises `NondeterminismError`."""
     history = histories_in(CURRENT / "five-in-parallel.json.gz")[0]
     events = [event for event in history.events if event.event_id < 11]
     for event in events:
@@ -41,6 +41,6 @@ async def test_a_history_that_the_current_code_would_not_make_is_noticed() -> No
         await _replayer().replay_workflow(WorkflowHistory(history.workflow_id, events))
 
 
-def test_every_shape_is_recorded() -> None:
+def test_every_session_shape_has_a_recorded_history() -> None:
     """The current version has a recorded history for each shape, and no others: see `tests.replay.record`."""
     assert {file.name.removesuffix(".json.gz") for file in CURRENT.glob("*")} == set(shapes())

@@ -282,7 +282,7 @@ async def test_views_agree_after_every_event(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", first_fast(list(RECORDED), 8))
-async def test_the_terminal_keeps_figures_and_states_at_every_width(name: str) -> None:
+async def test_the_live_tree_never_truncates_figures_ids_or_states(name: str) -> None:
     """No line of the live tree is wider than the terminal, and neither turns and dollars nor ids and states are cut."""
     for session in recorded_sessions(RECORDED[name]):
         async for _ in session.prefixes():
@@ -298,9 +298,10 @@ async def test_the_terminal_keeps_figures_and_states_at_every_width(name: str) -
 
 
 @pytest.mark.parametrize(("name", "share"), first_fast(zip(RECORDED, cycle((0.3, 0.6, 0.9)), strict=False), 8))
-async def test_nothing_goes_on_in_a_session_that_the_server_has_ended(name: str, share: float) -> None:
-    """Wherever a session is terminated, each view says so, and that no agent works, no subtask runs or is still to
-    begin, and nothing awaits a person."""
+async def test_views_show_no_activity_in_a_terminated_session(name: str, share: float) -> None:
+    """At whatever point a session is terminated, every view says so: no agent works, no subtask runs or waits, and
+    nothing awaits a person.
+    """
     for whole, session in zip(recorded_sessions(RECORDED[name]), recorded_sessions(RECORDED[name]), strict=True):
         length = len([None async for _ in whole.prefixes()])
         async with aclosing(session.prefixes()) as prefixes:

@@ -50,8 +50,10 @@ def _wanted(injection: Injection, tools: tuple[str, ...], text: JsonValue) -> It
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_no_attack_sends_private_text(name: str, record_property: Callable[[str, object], None]) -> None:
-    """Every case in 45 encodings, in each argument: a person is asked; and for what the texts want as it is, too."""
+def test_no_agentdojo_attack_sends_private_text_unapproved(
+    name: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Each case is tried in 45 encodings in each argument, and as written; all need approval."""
     (suite,) = suites(name)
     texts = [encode(SECRET) for encode in EVERY.values()]
     tried, passed, reached = 0, list[_Call](), 0
@@ -89,10 +91,10 @@ async def _sent(folder: Path, goal: str, calls: list[_Call]) -> list[Mapping[str
 
 
 @pytest.mark.parametrize("name", SUITES)
-async def test_sessions_send_no_private_text(
+async def test_sessions_that_obey_every_attack_send_no_private_text(
     tmp_path: Path, name: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """In a session for each of the user's tasks, every attack of the suite is obeyed, each in the next encoding."""
+    """One session per user task obeys every attack of the suite, each in a different encoding."""
     (suite,) = suites(name)
     encodings = list(EVERY.values())
     folders = [tmp_path / f"{part}" for part, _ in enumerate(suite.user_tasks)]
@@ -108,8 +110,8 @@ async def test_sessions_send_no_private_text(
     record_property("note", f"{name}, its own tools in sessions: {suite.cases} cases, nothing sent.")
 
 
-def test_users_tasks_need_few_approvals(record_property: Callable[[str, object], None]) -> None:
-    """Some of the users' own tasks need no approval; of the others, a person is asked about a part of the calls."""
+def test_some_sending_calls_of_user_tasks_need_no_approval(record_property: Callable[[str, object], None]) -> None:
+    """Some of the users' own tasks need none; for the others, only part of the calls need approval."""
     free, asks, calls, tasks = Counter[str](), 0, 0, 0
     for suite in suites(*SUITES):
         for task in suite.user_tasks:

@@ -82,8 +82,8 @@ EVERY: Final = {**ENCODINGS, **ADAPTIVE}
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_no_encoding_passes(name: str) -> None:
-    """Whatever is done to a text, a person decides before it is sent."""
+def test_encoded_private_text_needs_approval(name: str) -> None:
+    """All 45 encodings of the secret require a person's decision."""
     assert len(EVERY) == 45
     sent = {"to": "ada@ours.example", "text": EVERY[name](SECRET)}
     assert "text" in why_approved(sent, kept=(), said=(GOAL,), policy=(), calls=0)
@@ -93,15 +93,15 @@ _CASES: Final = tomllib.loads(Path(__file__).with_name("own_words.toml").read_te
 
 
 @pytest.mark.parametrize("name", [*_CASES["own"], *_CASES["not_own"]])
-def test_only_pieces_of_the_users_words_pass(name: str) -> None:
-    """One piece passes, in the spelling that a tool takes; nothing does whose spelling tells more than the piece."""
+def test_only_single_excerpts_of_the_users_words_need_no_approval(name: str) -> None:
+    """One excerpt passes in a usual spelling; a spelling that carries extra information does not."""
     value = (_CASES["own"] | _CASES["not_own"])[name]
     why = why_approved({"text": value}, kept=(), said=("Hello.", _CASES["text"]), policy=(), calls=0)
     assert bool(why) == (name in _CASES["not_own"])
 
 
-def test_a_piece_has_few_spellings() -> None:
-    """Of the ways to write two words, a few pass if one stands behind the other, and none if it does not."""
+def test_an_excerpt_of_the_users_words_has_few_accepted_spellings() -> None:
+    """At most nine spellings of two adjacent words pass, and none of two words that are not adjacent."""
     cases = (str, str.lower, str.upper, str.title, str.swapcase, ADAPTIVE["homoglyphs"])
     said = "Pay “Ada  Byron” 1,250.50 on 3 June 2027 please"
     words = said.split()
@@ -114,10 +114,10 @@ def test_a_piece_has_few_spellings() -> None:
         assert 0 < len(passed) <= 9 if second == first + 1 else not passed
 
 
-def test_a_list_of_the_crew_passes() -> None:
-    """What a rule lists is sent, and what a tool keeps for itself is not asked about; not for the other arguments.
+def test_values_listed_in_a_crew_rule_need_no_approval() -> None:
+    """Values listed in a rule and arguments that stay in the tool pass; other arguments do not.
 
-    A number within a range is on no list: its digits can spell what was read.
+    A number within a range is not a listed value: its digits could encode what was read.
     """
     rule = ToolRule(tool="mail", approval="auto", within={"to": ("@ours.example",), "amount": 500})
     policy = [Obligation(key="k", tool="mail", rule=rule)]
@@ -185,8 +185,8 @@ async def converse(opened: SessionEnvironment, folder: Path, *texts: str, agent:
     return talk.id
 
 
-async def test_what_an_agent_has_read_itself_is_not_sent(tmp_path: Path) -> None:
-    """However it is encoded, it does not leave; the report names each call. The user's own words leave at once."""
+async def test_private_text_that_an_agent_read_is_not_sent(tmp_path: Path) -> None:
+    """No encoding of it leaves, and the report names each blocked call; the user's own words are sent at once."""
     tries = [("mail", {"to": "ada@ours.example", "text": encode(SECRET)}) for encode in [*EVERY.values()][::6]]
     turns = (OWN, READ, request_tools(*tries), answer("Done."))
     async with opened_desk(Script().plan(subtask("T1", agent="clerk")).work("", *turns), tmp_path) as opened:
@@ -197,8 +197,8 @@ async def test_what_an_agent_has_read_itself_is_not_sent(tmp_path: Path) -> None
     assert any("Not called: mail, asked for by clerk for T1" in gap for gap in result.gaps)
 
 
-async def test_a_person_may_let_it_pass(tmp_path: Path) -> None:
-    """The call waits with its reason, is made once approved, exactly as shown, and the next one waits again."""
+async def test_a_person_can_approve_sending_private_text(tmp_path: Path) -> None:
+    """The call waits with its reason and is made exactly as shown once approved; the next one waits again."""
     script = (
         Script().plan(subtask("T1", agent="clerk")).work("", READ, LEAK, request_tool("mail", to="x"), answer("So."))
     )
@@ -220,8 +220,8 @@ async def _waits_for(session: Session, call: str) -> bool:
     return [each.id for each in (await session.status()).calls] == [call]
 
 
-async def test_benign_work_needs_no_approval(tmp_path: Path) -> None:
-    """The user's words after reading; any words where nothing was read, and where the caller vouches for all of it."""
+async def test_sending_harmless_text_needs_no_approval(tmp_path: Path) -> None:
+    """This covers the user's words, any text when nothing was read, and documents that the caller trusts."""
     script = Script().plan(subtask("T1", agent="clerk")).work("", READ, OWN, answer("Done."))
     unread = Script().plan(subtask("T1", agent="clerk")).work("", request_tool("mail", text="Hello!"), answer("Done."))
     vouched = Script().plan(subtask("T1", agent="clerk")).work("", READ, LEAK, answer("Done."))
@@ -233,8 +233,8 @@ async def test_benign_work_needs_no_approval(tmp_path: Path) -> None:
         assert len(opened.tools["mail"].calls) == 1
 
 
-async def test_an_outcome_taints_its_readers(tmp_path: Path) -> None:
-    """An agent that was given what another has read asks a person, as does one below in a nested session."""
+async def test_an_outcome_taints_the_agents_that_receive_it(tmp_path: Path) -> None:
+    """They need approval to send what another agent read, in nested sessions too."""
     script = (
         Script()
         .plan(subtask("T1", agent="reader"), subtask("T2", "poster", ["T1"]), subtask("T3", "supervisor", ["T1"]))
@@ -250,8 +250,8 @@ async def test_an_outcome_taints_its_readers(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_server
-async def test_a_follow_up_is_tainted(client: Client, tmp_path: Path) -> None:
-    """What the session before has read still counts, and what the user said there may still be sent."""
+async def test_a_follow_up_session_stays_tainted(client: Client, tmp_path: Path) -> None:
+    """What the first session read still counts; what its user wrote may still be sent."""
     script = (
         Script()
         .plan(subtask("T1", agent="reader"))
@@ -267,8 +267,8 @@ async def test_a_follow_up_is_tainted(client: Client, tmp_path: Path) -> None:
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
 
 
-async def test_a_conversation_stays_tainted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was read for one message counts for the next, in a continued run; what the user says may be sent."""
+async def test_a_conversation_stays_tainted_across_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The taint survives continue-as-new, and what the user writes may still be sent."""
     script = Script().replies("Read", READ, say("Read.")).replies("Mail", LEAK, OWN, say("Mailed."))
     monkeypatch.setattr(run_end, "MOST_EVENTS", 0)
     async with opened_desk(script, tmp_path) as opened:
@@ -278,8 +278,10 @@ async def test_a_conversation_stays_tainted(tmp_path: Path, monkeypatch: pytest.
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
 
 
-async def test_a_compaction_forgets_neither_reading_nor_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each compaction, what was read still counts, and so do the calls made: eight, in one round or in many."""
+async def test_compaction_keeps_the_taint_and_the_unapproved_call_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight calls is the limit, whether made in one round or in many."""
 
     def is_long(talk: Conversation, _task: object, _bound: int) -> bool:
         return bool(talk.rounds)
@@ -296,8 +298,8 @@ async def test_a_compaction_forgets_neither_reading_nor_calls(tmp_path: Path, mo
     assert {str(call["text"]) for call in opened.tools["mail"].calls} == set(words[: MOST_UNASKED - 1])
 
 
-async def test_only_who_may_not_send_knows_the_list_of_documents(tmp_path: Path) -> None:
-    """What stands in it is private too: agents that cannot open documents, or that reach out, are not told of it."""
+async def test_only_agents_that_cannot_send_see_the_document_list(tmp_path: Path) -> None:
+    """The list is private: agents that cannot open documents, or that can reach out, do not get it."""
     agents = ("clerk", "reader", "rememberer")
     script = Script().plan(*(subtask(f"T{number}", agent=each) for number, each in enumerate(agents)))
     async with opened_desk(script.work("", answer("Done.")), tmp_path) as opened:
@@ -307,8 +309,8 @@ async def test_only_who_may_not_send_knows_the_list_of_documents(tmp_path: Path)
     assert told == {"reader"}
 
 
-async def test_who_describes_agents_knows_no_documents(tmp_path: Path) -> None:
-    """Whatever the agents of the crew can: the one that is described can reach out, with what its prompt says."""
+async def test_the_model_that_designs_agents_does_not_see_documents(tmp_path: Path) -> None:
+    """The agent that it designs could reach out with whatever its prompt contains; it sees only file names."""
     crew_folder(tmp_path, "maker", '[custom]\ntools = ["mail"]\nmost = 2\n', reader=_READER)
     async with opened_desk(Script().plan(subtask("T1")), tmp_path) as opened:
         await opened.run(asked(tmp_path).model_copy(update={"crew": "maker"}))
@@ -317,8 +319,8 @@ async def test_who_describes_agents_knows_no_documents(tmp_path: Path) -> None:
     assert ("lease.md" in str(designing.messages), SECRET in str(designing.messages)) == (True, False)
 
 
-async def test_a_report_rests_on_the_list_of_documents(tmp_path: Path) -> None:
-    """A supervisor that was told it may write of it, whatever its agents have read."""
+async def test_a_report_counts_the_document_list_as_read(tmp_path: Path) -> None:
+    """A supervisor that saw the list may write about it, whatever its agents have read."""
     script = Script().plan(subtask("T1", agent="rememberer")).work("", answer("Done."))
     async with opened_desk(script, tmp_path) as opened:
         result = await opened.run(asked(tmp_path).model_copy(update={"crew": "archive"}))
@@ -326,8 +328,8 @@ async def test_a_report_rests_on_the_list_of_documents(tmp_path: Path) -> None:
     assert result.reads == ("reads_private",)
 
 
-async def test_what_was_told_of_the_documents_is_handed_over(tmp_path: Path) -> None:
-    """An agent that was told the list of documents, and opened none, does not free the next one to send its words."""
+async def test_a_hand_over_keeps_the_taint_of_the_document_list(tmp_path: Path) -> None:
+    """An agent that saw the list but opened nothing does not free the next agent to send its words."""
     script = (
         Script()
         .replies("Mail", say(SECRET, hand_over="poster"), agent="reader")
@@ -339,8 +341,8 @@ async def test_what_was_told_of_the_documents_is_handed_over(tmp_path: Path) -> 
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
 
 
-async def test_a_hand_over_does_not_forget_calls(tmp_path: Path) -> None:
-    """However many agents have the floor, eight calls of a conversation need no approval."""
+async def test_a_hand_over_does_not_reset_the_unapproved_call_count(tmp_path: Path) -> None:
+    """A conversation makes at most eight calls without approval, however many agents take part."""
     text = "Mail one two three four five six seven eight nine ten to ada@ours.example"
     own = [("mail", {"to": "ada@ours.example", "text": word}) for word in text.split()[1:11]]
     script = (
@@ -354,8 +356,8 @@ async def test_a_hand_over_does_not_forget_calls(tmp_path: Path) -> None:
     assert len(opened.tools["mail"].calls) == MOST_UNASKED
 
 
-async def test_another_attempt_does_not_forget_calls(tmp_path: Path) -> None:
-    """What is left of eight is all that the attempt after one without an answer may send."""
+async def test_a_second_attempt_does_not_reset_the_unapproved_call_count(tmp_path: Path) -> None:
+    """After an attempt without an answer, the next may send only the rest of its eight calls."""
     words = GOAL.split()
     own: list[tuple[str, dict[str, JsonValue]]] = [("mail", {"to": "ada@ours.example", "text": word}) for word in words]
     script = Script().plan(subtask("T1", agent="clerk")).refine(refined("Try T1 again, in another way, please."))
@@ -367,8 +369,8 @@ async def test_another_attempt_does_not_forget_calls(tmp_path: Path) -> None:
     assert {str(call["text"]) for call in opened.tools["mail"].calls} == set(words[:MOST_UNASKED])
 
 
-async def test_what_an_internal_page_says_is_private(tmp_path: Path) -> None:
-    """Neither its reader nor an agent that was given what it found sends it, though no tool reads private text."""
+async def test_text_of_an_internal_page_is_private(tmp_path: Path) -> None:
+    """Neither its reader nor an agent that receives the findings sends it, though no tool reads private text."""
     first, second = (request_tool("read_page", url=f"http://{each}.example/") for each in ("wiki", "other"))
     script = Script().plan(subtask("T1", agent="browser"), subtask("T2", "poster", ["T1"]))
     script = script.work("", first, second, answer(SECRET), agent="browser")
@@ -384,8 +386,8 @@ async def test_what_an_internal_page_says_is_private(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("agent", ["poster", "browser"])
 @pytest.mark.parametrize("way", ["added", "rewritten", "noted"])
-async def test_what_is_written_in_view_of_private_text_is_private(tmp_path: Path, way: str, agent: str) -> None:
-    """Of a review, a refinement or notes: an agent that sends has a person asked, or does not get it."""
+async def test_text_written_after_reading_private_text_is_private(tmp_path: Path, way: str, agent: str) -> None:
+    """An agent that can send gets such a review, refinement or note only with approval, or not at all."""
     note = request_tool("note", claim=SECRET, ref="", quote="")
     ends = answer(SECRET) if way == "added" else answer("", status="no_answer")
     script = Script().plan(subtask("T1", agent="reader")).work("", READ, note, ends, agent="reader")
@@ -405,8 +407,8 @@ async def test_what_is_written_in_view_of_private_text_is_private(tmp_path: Path
 
 
 @pytest.mark.parametrize("after", [["T1"], []])
-async def test_nobody_approves_what_cannot_be_seen(tmp_path: Path, after: list[str]) -> None:
-    """What is approved may be sent, unless some of it is invisible: the planner knows what the documents' list says."""
+async def test_invisible_text_in_a_plan_is_not_approved_with_it(tmp_path: Path, after: list[str]) -> None:
+    """Visible text of an approved plan may be sent; invisible text could carry the document list."""
     hidden, seen = ADAPTIVE["tags"](SECRET), "Ada Byron, Esq."
     steps = [
         subtask(f"T{number}", "poster", after, instruction=f"T{number}: mail {text}")

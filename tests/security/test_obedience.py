@@ -55,8 +55,8 @@ async def _run(stand: Stand, scene: Scene, gate: asyncio.Semaphore) -> Report:
 
 # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
 @pytest.mark.filterwarnings("ignore:Cannot find activity to cancel")
-async def test_texts_that_are_obeyed_do_no_harm(tmp_path: Path) -> None:
-    """Of all that 292 texts over 13 carriers talk a model into, nothing is done that its agent may not do.
+async def test_prompt_injections_that_a_model_obeys_do_no_harm(tmp_path: Path) -> None:
+    """The model obeys 292 texts on 13 carriers, and no agent does anything beyond its permissions.
 
     Each carrier has a twelfth of the texts, so that each text is on one or two, and all of them at night.
     """

@@ -60,8 +60,8 @@ def planned(*instructions: str) -> Script:
 
 
 @pytest.mark.parametrize("knows", ["", "is_approved", "is_trusted"])
-async def test_a_planner_of_agents_that_reach_out_reads_no_documents(tmp_path: Path, folder: Path, knows: str) -> None:
-    """Its instructions could carry what it reads, unless a person approves them or the caller vouches."""
+async def test_a_planner_whose_agents_can_reach_out_sees_no_documents(tmp_path: Path, folder: Path, knows: str) -> None:
+    """Its instructions could leak them, unless a person approves the plan or the caller trusts the documents."""
     script = planned(CLEAN).work("", answer("Done."))
     async with serve_pages() as web, open_stand(tmp_path, script, web, Engine(), roots=[folder]) as stand:
         await run(stand, folder, "What is new?", **({knows: True} if knows else {}))
@@ -75,11 +75,12 @@ async def test_a_planner_of_agents_that_reach_out_reads_no_documents(tmp_path: P
     [("What is new?", 2, "shipping companies"), (f"What is new about {HEADING}?", 1, HEADING)],
     ids=["refused", "the user's own words"],
 )
-async def test_a_plan_that_sends_words_of_documents_out_is_refused(
+async def test_a_plan_that_would_send_document_text_out_is_refused(
     tmp_path: Path, folder: Path, goal: str, *, plans: int, query: str
 ) -> None:
-    """The planner is told which subtask, and its next plan is carried out; the heading is never searched. The user's
-    own question may be planned and searched, although a document is called by it."""
+    """The planner is told which subtask, its next plan is executed, and the heading is never searched. The user's own
+    question may be planned and searched even if it contains a document's name.
+    """
     script = planned(f"Search the web for {HEADING} and its price.", CLEAN)
     script = script.work("", uses("search", {"query": query}), answer("Done."))
     async with serve_pages() as web, open_stand(tmp_path, script, web, Engine(), roots=[folder]) as stand:
@@ -91,8 +92,10 @@ async def test_a_plan_that_sends_words_of_documents_out_is_refused(
 
 
 @pytest.mark.parametrize("is_approved", [False, True])
-async def test_queries_with_words_of_documents_are_not_sent(tmp_path: Path, folder: Path, *, is_approved: bool) -> None:
-    """In words, in any encoding, in any argument or its name; what a person has approved may be sent."""
+async def test_queries_that_contain_document_text_are_not_sent(
+    tmp_path: Path, folder: Path, *, is_approved: bool
+) -> None:
+    """This covers every encoding, argument and argument name; what a person has approved is sent."""
     asked: list[dict[str, JsonValue]] = [{"query": query} for query in QUERIES]
     asked.extend([{"query": "x", "in": [{"about": HEADING}]}, {"query": "x", "in": [{HEADING: "about"}]}])
     instruction = f"Search the web for {HEADING} and its price." if is_approved else CLEAN
@@ -107,8 +110,8 @@ async def test_queries_with_words_of_documents_are_not_sent(tmp_path: Path, fold
     assert [each for each in asked if each in sent] == (asked if is_approved else [])
 
 
-async def test_words_to_find_on_a_page_are_not_sent(tmp_path: Path, folder: Path) -> None:
-    """They are compared here, so they may be private; the address may not."""
+async def test_a_page_search_may_contain_document_text_but_its_url_may_not(tmp_path: Path, folder: Path) -> None:
+    """The `find` text is compared locally and is never sent."""
     async with serve_pages() as web:
         url = f"http://{web.host}/"
         asked: list[dict[str, JsonValue]] = [

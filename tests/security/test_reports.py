@@ -31,8 +31,8 @@ _PROGRAM = re.compile(r"\\(?:href|style|let)\b|^[ >-]*:::(?!text$|$)", re.MULTIL
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_page_loads_nothing_and_leads_to_sources_only(text: str) -> None:
-    """No element or attribute that loads anything, a policy that forbids it, and no link but to what was read."""
+def test_a_report_page_loads_nothing_and_links_only_to_sources(text: str) -> None:
+    """No element or attribute loads anything, the CSP forbids loading, and links lead only to what was read."""
     page = Page(report_page(hostile_report(text), hostile_trace(text)))
 
     links = [found["href"] or "" for tag, found in page.elements if tag == "a" and "href" in found]
@@ -50,8 +50,8 @@ def test_a_page_loads_nothing_and_leads_to_sources_only(text: str) -> None:
 
 @pytest.mark.parametrize("write", [report_markdown, short_text])
 @pytest.mark.parametrize("text", HOSTILE)
-def test_markdown_loads_nothing_and_leads_to_sources_only(text: str, write: Callable[[Report], str]) -> None:
-    """Whoever renders the Markdown, HTML allowed, gets no picture, no HTML, and links to what was read alone."""
+def test_markdown_reports_load_nothing_and_link_only_to_sources(text: str, write: Callable[[Report], str]) -> None:
+    """A renderer that allows HTML gets no picture, no HTML and only links to what was read."""
     written = write(hostile_report(text))
 
     viewer = MarkdownIt("gfm-like", {"html": True, "linkify": False}).disable("linkify")
@@ -77,8 +77,8 @@ def test_markdown_loads_nothing_and_leads_to_sources_only(text: str, write: Call
 
 
 @pytest.mark.parametrize("dress", DRESSES)
-def test_a_link_to_a_source_with_more_in_it_is_no_link_to_it(dress: str) -> None:
-    """An address that only begins as a source does leads nowhere."""
+def test_a_url_that_only_starts_like_a_source_is_not_linked(dress: str) -> None:
+    """Extra characters after the address of a source make it another address."""
     text = f"[x]({READ}{DRESSES[dress].format_map(_Anything())})"
 
     page = Page(report_page(hostile_report(text), hostile_trace(text)))
@@ -93,9 +93,8 @@ class _Anything(dict[str, str]):
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "from $5 to $6", "w" * 5_000])
-def test_the_web_ui_is_shown_text(text: str) -> None:
-    """What the Temporal Web UI draws of a session has the lines that we wrote, none of them long, and no link, picture,
-    formula or HTML."""
+def test_the_web_ui_gets_only_plain_text(text: str) -> None:
+    """Session details in the Temporal Web UI have exactly our lines, all short, without links, pictures or HTML."""
 
     def drawn(goal: str, instruction: str, reason: str) -> str:
         record = SubtaskRecord(id="T1", agent="reader", instruction=instruction, reason=reason, state="failure")

@@ -126,8 +126,8 @@ async def _bad_input(harness: Harness) -> None:
         await asyncio.wait_for(harness.chargehand.session(handle.id).result(), 30)
 
 
-def test_what_was_provoked_did_happen(seen: Seen) -> None:
-    """The worker met it all: retries, a refusal, a broken document, a refused search, and a report with the word."""
+def test_the_worker_met_the_provoked_failures(seen: Seen) -> None:
+    """Control: retries, a refusal, a broken document and a refused search occurred, and a report has the canary."""
     [told] = [each for each in seen.reports if CANARY in each.answer]
 
     assert {record.state for record in told.subtasks} == {"success"}
@@ -135,8 +135,8 @@ def test_what_was_provoked_did_happen(seen: Seen) -> None:
     assert f"Bearer {_KEYS['OPENAI_API_KEY']}" in seen.harness.provider.requests[0].headers["authorization"]
 
 
-def test_logs_and_metrics_hold_no_word_of_it(seen: Seen) -> None:
-    """Neither the worker's log, with every exception in it, nor the server's, nor any metric."""
+def test_logs_and_metrics_never_contain_session_text(seen: Seen) -> None:
+    """This covers the worker's log with all exceptions, the server's log and every metric."""
     assert '"level": "INFO", "logger": "chargehand.worker", "message": "worker polls"' in seen.worker.log
     assert CANARY not in seen.worker.log
     assert CANARY not in (seen.harness.folder / "server.log").read_text()
@@ -144,8 +144,8 @@ def test_logs_and_metrics_hold_no_word_of_it(seen: Seen) -> None:
     assert CANARY not in seen.metrics
 
 
-def test_each_line_of_the_log_is_a_record(seen: Seen) -> None:
-    """Every line is JSON, the SDK's and its core's too; what failed in an activity says of which session and where."""
+def test_every_log_line_is_a_json_record(seen: Seen) -> None:
+    """This includes lines of the SDK and its core; activity failures name their session and place."""
     records = [json.loads(line) for line in seen.worker.log.splitlines()]
     failed = [each for each in records if each["message"].startswith("attempt failed: ")]
 
@@ -168,8 +168,8 @@ def test_each_line_of_the_log_is_a_record(seen: Seen) -> None:
     assert all(belongs <= each.keys() for each in failed)
 
 
-async def test_names_on_the_server_hold_no_word_of_it(seen: Seen) -> None:
-    """Ids, types and search attributes of workflows, and ids and types of activities, can be read by everybody."""
+async def test_temporal_names_never_contain_session_text(seen: Seen) -> None:
+    """Everyone can read ids, types and search attributes of workflows, and ids and types of activities."""
     client = seen.harness.chargehand.client
     names: list[str] = []
     async for each in client.list_workflows():
@@ -183,8 +183,8 @@ async def test_names_on_the_server_hold_no_word_of_it(seen: Seen) -> None:
     assert [name for name in names if CANARY in name] == []
 
 
-async def test_doctor_tells_nothing_of_sessions(seen: Seen, tmp_path: Path) -> None:
-    """What it prints can be passed on: ids, states and causes, and no word of a request."""
+async def test_doctor_prints_no_session_text(seen: Seen, tmp_path: Path) -> None:
+    """Its output is safe to share: ids, states and causes, but nothing from a request."""
     where = ("--address", seen.harness.server.address, "--state-dir", str(tmp_path), "--task-queue", "chaos")
 
     told = await _said_by("doctor", *where)
@@ -207,15 +207,15 @@ async def _said_by(*command: str) -> str:
     return output.decode()
 
 
-def test_a_crash_leaves_no_core(seen: Seen) -> None:
+def test_worker_core_dumps_are_disabled(seen: Seen) -> None:
     """The worker's memory, with the keys in it, is not written to disk."""
     limits = Path(f"/proc/{seen.worker.running.pid}/limits").read_text()
 
     assert [line.split()[4] for line in limits.splitlines() if line.startswith("Max core file size")] == ["0"]
 
 
-def test_the_server_is_given_no_key(seen: Seen) -> None:
-    """Keys are in the worker's process alone, although whoever starts the server has them all in the environment."""
+def test_the_embedded_server_gets_no_provider_keys(seen: Seen) -> None:
+    """Only the worker process has them, even if the server's parent has them in its environment."""
     environment = Path(f"/proc/{seen.harness.server.process.pid}/environ").read_text()
 
     assert "PATH=" in environment

@@ -44,7 +44,7 @@ _TELLING: Final = (
 # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:Cannot find activity to cancel")
-async def test_sessions_at_once_share_nothing(tmp_path: Path) -> None:
+async def test_concurrent_sessions_share_nothing(tmp_path: Path) -> None:
     """No prompt, tool call or report of a session holds a secret of another; a subtask sees no sibling."""
     for number in range(_SESSIONS):
         folder = tmp_path / "documents" / str(number)

@@ -35,8 +35,8 @@ def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate({"max_turns": 40} | limits)})
 
 
-def test_what_was_noted_is_handed_back_when_time_is_up() -> None:
-    """An attempt that is cut off hands back its notes as findings with their sources, before what it only read."""
+def test_an_attempt_that_times_out_hands_back_its_notes() -> None:
+    """Its notes come back as findings with sources, ahead of passages that it only read."""
     script = Script().plan(subtask("T1"))
     script = script.work("", use("search_documents"), note("It says so."), Held(answer("Never.")))
     result = VirtualSession(limited(subtask_deadline=60, max_depth=1), script).report()
@@ -46,7 +46,7 @@ def test_what_was_noted_is_handed_back_when_time_is_up() -> None:
 
 
 @pytest.mark.parametrize("stop", ["deadline", "finish_now"])
-def test_a_session_below_that_is_stopped_hands_back_spend_and_findings(stop: str) -> None:
+def test_a_stopped_nested_session_hands_back_its_spend_and_findings(stop: str) -> None:
     """A nested session that is stopped in the middle of its work returns what it found and what it paid."""
     tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
     script = Script().plan(subtask("X1"), subtask("X2", after=["X1"])).plan(tides, goal=GOAL.goal)
@@ -67,8 +67,8 @@ def test_a_session_below_that_is_stopped_hands_back_spend_and_findings(stop: str
 
 
 @pytest.mark.parametrize("seconds", [0, 239, 241])
-def test_an_answer_decides_as_long_as_the_question_is_open(seconds: int) -> None:
-    """The answer stands in the next instruction; after `answer_within` the instruction is refined instead, once."""
+def test_an_answer_counts_until_answer_within_has_passed(seconds: int) -> None:
+    """The next instruction contains it; after the limit, the instruction is refined instead, once."""
     asking = {"questions": "allowed", "answer_within": timedelta(minutes=4)}
     session = VirtualSession(limited(deadline=600).model_copy(update=asking), unsure("T1"))
     session.run_until(seconds)
@@ -97,10 +97,10 @@ def _paused(request: SessionRequest) -> tuple[SessionRequest, str, object]:
 
 @pytest.mark.parametrize("waits", [_planned, _asked, _paused])
 @pytest.mark.parametrize("is_decided", [True, False])
-def test_people_take_their_time_and_not_the_sessions(
+def test_waiting_for_a_person_does_not_count_against_the_deadline(
     waits: Callable[..., tuple[Any, ...]], *, is_decided: bool
 ) -> None:
-    """A decision counts until `answer_within`, and the deadline is then as far away as before; without one it ends."""
+    """A decision counts until `answer_within`; without one, a session awaiting a plan or limits ends."""
     request, name, decision = waits(limited(deadline=60).model_copy(update={"answer_within": timedelta(hours=8)}))
     slow = Held(answer("Known."), seconds=30)
     session = VirtualSession(request, unsure("T1").work("topic 2", slow).work(MEANT, slow).work(BETTER, slow))
@@ -136,8 +136,8 @@ def _struck(seconds: float) -> Report:
 
 
 @pytest.mark.parametrize("seconds", range(2, 92, 3))
-def test_the_deadline_may_strike_at_any_moment(seconds: int) -> None:
-    """A session ends within its deadline and 5 s, in a report that keeps what was finished and names the rest."""
+def test_a_session_ends_within_5_seconds_of_its_deadline(seconds: int) -> None:
+    """Its report keeps finished subtasks and names the others, at whatever moment the deadline passes."""
     result = _struck(seconds)
 
     finished = [record.id for record in result.subtasks if record.state == "success"]
@@ -169,8 +169,8 @@ def _use(result: Report, limit: str) -> tuple[float, float]:
     return use.used, use.allowed
 
 
-def test_an_attempt_out_of_time_becomes_a_session_of_its_own() -> None:
-    """When its own time is up it escalates, and the work is split one level down; its sibling is not touched."""
+def test_a_subtask_that_times_out_is_split_into_a_nested_session() -> None:
+    """The work is split one level down, and its sibling is not affected."""
     result = VirtualSession(timed(90), stuck_at_t1()).report()
 
     split, sibling = result.subtasks
@@ -182,8 +182,8 @@ def test_an_attempt_out_of_time_becomes_a_session_of_its_own() -> None:
     assert result.stop_reason == "completed"
 
 
-def test_the_session_that_splits_an_attempt_is_told_what_was_noted() -> None:
-    """It plans with the notes in its goal, and no agent of it that reaches out may see what private text they hold."""
+def test_a_split_subtask_passes_its_notes_to_the_nested_session() -> None:
+    """Its goal includes the notes; a plan that gives their private text to an agent that reaches out is rejected."""
     leaking = plan(subtask("X1", agent="researcher"))
     script = Script().plans(leaking, plan(subtask("X1"))).plan(subtask("T1"), goal=GOAL.goal)
     session = VirtualSession(
@@ -206,8 +206,8 @@ def test_the_session_that_splits_an_attempt_is_told_what_was_noted() -> None:
     ],
     ids=["read", "nothing read"],
 )
-def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(script: Script, state: str, told: str) -> None:
-    """Passages that it had read are a partial outcome, and the doubt a gap; without any the escalation stands."""
+def test_passages_read_before_a_timeout_become_a_partial_outcome(script: Script, state: str, told: str) -> None:
+    """This applies when the subtask cannot be split; a subtask that read nothing escalates."""
     result = VirtualSession(timed(90, max_depth=1), script).report()
 
     record = result.subtasks[0]
@@ -216,7 +216,7 @@ def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(script: Sc
     assert NEVER not in result.answer
 
 
-def test_in_the_last_fifth_of_its_time_an_agent_must_answer() -> None:
+def test_an_agent_must_answer_in_the_last_fifth_of_its_time() -> None:
     """An agent that would use tools for ever is told in time that it must answer, and so needs no second attempt."""
     stopped = answer("Had to stop here.", status="partial", gaps=["the rest"])
     thinking = Held(keep_using("search_documents"), seconds=30)
@@ -231,8 +231,8 @@ def test_in_the_last_fifth_of_its_time_an_agent_must_answer() -> None:
     )
 
 
-def test_waiting_for_a_grant_is_not_the_agents_time() -> None:
-    """An attempt that waits in a paused session for longer than its own time has it for the turn it waited for."""
+def test_waiting_for_a_grant_does_not_use_up_an_agents_time() -> None:
+    """An attempt that waits in a paused session beyond its own limit still gets its full time."""
     raised_at = 200
 
     def finish(_: ModelCall) -> Held:
@@ -251,8 +251,8 @@ def test_waiting_for_a_grant_is_not_the_agents_time() -> None:
     assert result.wasted.turns == 0
 
 
-def test_a_session_below_has_the_time_of_the_session() -> None:
-    """A subtask that is a session of its own may take longer than an attempt of an agent."""
+def test_a_nested_session_is_limited_by_the_session_deadline_only() -> None:
+    """It may take longer than an agent's attempt is allowed to."""
     tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
     script = Script().plans(Held(plan(subtask("X1")), seconds=90)).plan(tides, goal=GOAL.goal)
     result = VirtualSession(timed(60), script).report()

@@ -33,8 +33,8 @@ def _at_every_moment(name: str, argument: object) -> Iterator[tuple[int, Virtual
         yield moment, session, update, session.report()
 
 
-def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
-    """Every later turn has it, once, below a nested session too; it costs one more turn of agents about to end."""
+def test_a_message_reaches_all_unfinished_agents_once_or_is_refused() -> None:
+    """This holds at any moment, in nested sessions too; an agent about to end takes one more turn."""
     usual = VirtualSession(GOAL, SCRIPT)
     usual.report()
     refused: dict[int, str] = {}
@@ -53,7 +53,7 @@ def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
     assert refused == {50: ErrorType.UPDATE_REFUSED, 57: ErrorType.UPDATE_REFUSED, 64: ""}  # it is over by then
 
 
-def test_an_interruption_discards_no_call_at_any_moment() -> None:
+def test_an_interruption_never_discards_a_model_call() -> None:
     """Every reply is used, and every subtask ends as it would have."""
     for _, session, _, result in _at_every_moment("interrupt", Interruption()):
         assert session.replies == result.usage.turns
@@ -61,8 +61,8 @@ def test_an_interruption_discards_no_call_at_any_moment() -> None:
         assert result.gaps == ()
 
 
-def test_an_edit_takes_effect_as_a_whole_or_is_refused_at_any_moment() -> None:
-    """What has begun cannot be dropped any more; what is dropped is never started, and is no gap; what is added is."""
+def test_a_plan_edit_applies_completely_or_is_refused_at_any_moment() -> None:
+    """Started subtasks cannot be dropped; dropped ones never start and leave no gap; added ones run."""
     added = subtask("T3", after=["T1"]).model_dump(exclude={"for_each"})
     edit = PlanEdit.model_validate(
         {"edits": [{"edit": "drop", "subtask": "T2"}, {"edit": "add", "subtask": {**added, "tier": None}}]}
@@ -81,8 +81,8 @@ def test_an_edit_takes_effect_as_a_whole_or_is_refused_at_any_moment() -> None:
     assert changes == [(False, True), (True, False)]
 
 
-def test_a_session_remembers_only_so_many_edits() -> None:
-    """However often people change their minds, and at whatever length, its status can be read, and it ends."""
+def test_a_session_accepts_at_most_500_plan_edits() -> None:
+    """With 500 long edits its status can still be queried, and it completes."""
     script = Script().plan(subtask("T1"), subtask("T2", after=["T1"])).work("", answer("Known."))
     session = VirtualSession(GOAL, script.work("topic T1", Held(answer("Known."), seconds=90)))
     session.run_until(30)
@@ -101,8 +101,8 @@ def test_a_session_remembers_only_so_many_edits() -> None:
     assert session.report().stop_reason == "completed"
 
 
-def test_a_paused_session_goes_on_without_what_was_dropped() -> None:
-    """What the limits cannot pay for is dropped instead of raising them; the rest is reported."""
+def test_a_paused_session_resumes_when_unaffordable_subtasks_are_dropped() -> None:
+    """Dropping subtasks is an alternative to raising the limits; the others are reported."""
     request = GOAL.model_copy(update={"limits": Limits(max_turns=5, max_parallel=1, on_limit="pause")})
     script = Script().plan(subtask("T1"), subtask("T2"), subtask("T3")).work("", use("search_documents"))
     script = script.work("", use("search_documents"), answer("Known."))

@@ -101,9 +101,7 @@ def _deeds(*deeds: Deed) -> st.SearchStrategy[list[Event]]:
 
 @given(scenario=_ANY, moments=st.sets(_MOMENTS, min_size=1, max_size=5), told=_deeds("finish now", "cancel"))
 @budget.settings_for(15)
-def test_i12_a_session_ends_alike_with_and_without_crashes(
-    scenario: Scenario, moments: set[int], told: list[Event]
-) -> None:
+def test_i12_worker_crashes_do_not_change_the_report(scenario: Scenario, moments: set[int], told: list[Event]) -> None:
     """I12: the same seed and the same script come to the same report with and without crashes."""
     calm = simulate(scenario, told)
     crashed = simulate(scenario, [*told, *(Event(moment, "crash") for moment in sorted(moments))])
@@ -114,8 +112,8 @@ def test_i12_a_session_ends_alike_with_and_without_crashes(
 @pytest.mark.nightly
 @given(scenario=_ROOMY, repeated=_deeds("duplicate", "query"))
 @budget.settings_for(15)
-def test_i14_what_is_told_twice_changes_nothing(scenario: Scenario, repeated: list[Event]) -> None:
-    """I14: messages that arrive twice, and late, change nothing, and neither does looking."""
+def test_i14_duplicate_messages_and_queries_change_nothing(scenario: Scenario, repeated: list[Event]) -> None:
+    """I14: duplicates may also arrive late."""
     once = simulate(scenario)
     twice = simulate(scenario, repeated)
 
@@ -123,8 +121,8 @@ def test_i14_what_is_told_twice_changes_nothing(scenario: Scenario, repeated: li
 
 
 @pytest.mark.parametrize("seed", range(10, 18))
-def test_lost_calls_that_cost_all_they_could_stay_within_the_budget(seed: int) -> None:
-    """I01: what is charged for them leaves room for nothing more, though the calls that repeat them cost nothing."""
+def test_lost_calls_charged_at_their_maximum_stay_within_the_budget(seed: int) -> None:
+    """I01: their charges leave room for nothing more, although the repeated calls cost nothing."""
     tight = Limits(budget_usd=Decimal("0.5" if seed % 2 else "0.3"), max_parallel=1, max_attempts=1)
     simulate(
         Scenario(
@@ -139,10 +137,10 @@ def test_lost_calls_that_cost_all_they_could_stay_within_the_budget(seed: int) -
 
 @pytest.mark.parametrize("parallel", [2, 3])
 @pytest.mark.parametrize("below", [(), (Planned("supervisor"),)])
-def test_nested_sessions_that_find_no_turns_or_the_same_task_under_way_fail_alone(
+def test_nested_sessions_without_turns_or_with_a_duplicate_task_fail_alone(
     below: tuple[Planned, ...], parallel: int
 ) -> None:
-    """I15: more of them than there are turns for, at once and in sequence; each splits what is too big for an agent."""
+    """I15: more of them than turns allow, in parallel and in sequence; each splits what is too big for an agent."""
     plans = ((Planned("supervisor"), Planned("supervisor", 1), Planned("reader", 1)), below)
     limits = Limits(max_depth=2, max_parallel=parallel)
     simulate(

@@ -87,7 +87,7 @@ def _raw(data: bytes, encoding: bytes = b"json/plain") -> RawValue:
 async def test_bad_input_fails_the_session_naming_the_field(
     environment: OpenEnvironment, data: bytes, named: str
 ) -> None:
-    """Whatever bytes arrive, the session fails non-retryably with a sentence about them, and no model is called."""
+    """Any bytes cause a non-retryable failure with a message about them, and no model is called."""
     async with environment(Script().plan(subtask("T1"))) as opened:
         error = await _failure(opened, _raw(data))
 
@@ -102,10 +102,10 @@ async def test_bad_input_fails_the_session_naming_the_field(
     ("data", "tenant"),
     [(b"[1]", ""), (b'{"goal": ""}', ""), (b'{"goal": "a goal", "crew": "pirates", "tenant": "acme"}', "acme")],
 )
-async def test_a_refused_request_of_a_plain_client_has_a_status(
+async def test_a_refused_request_from_a_plain_sdk_client_has_a_status(
     environment: OpenEnvironment, data: bytes, tenant: str
 ) -> None:
-    """It says that the session failed and why; lists name the tenant, if the request can be read."""
+    """It is failed, with the reason; lists show the tenant if the request can be read."""
     name = f"bad-{uuid4().hex[:8]}"
     async with environment(Script().plan(subtask("T1"))) as opened:
         error = await _failure(opened, _raw(data), session=name)
@@ -122,8 +122,8 @@ async def _listed(opened: SessionEnvironment, name: str) -> str:
     return found[0].tenant if found else "running"
 
 
-async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvironment) -> None:
-    """Each by itself is refused by name, unpaid, as soon as it is above the operator's."""
+async def test_limits_above_the_operators_ceilings_are_refused(environment: OpenEnvironment) -> None:
+    """Each is refused by name before anything is paid, even when it comes from a profile."""
     least = Limits(max_turns=4, deadline=timedelta(minutes=1), subtask_deadline=timedelta(minutes=1))
     above = {name: (2 * value if value else 1) for name, value in least if isinstance(value, int | Decimal | timedelta)}
     async with environment(Script().plan(subtask("T1")), ceilings=least) as opened:
@@ -143,9 +143,8 @@ async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvi
 
 
 @pytest.mark.parametrize("kind", [WorkflowType.SUPERVISOR, WorkflowType.CONVERSATION])
-async def test_an_id_that_serves_no_session_is_refused(environment: OpenEnvironment, kind: WorkflowType) -> None:
-    """Under one, a session would be taken for the ledger of a tenant, which then could not start; others have no
-    page."""
+async def test_unusable_workflow_ids_are_refused(environment: OpenEnvironment, kind: WorkflowType) -> None:
+    """A session under a ledger's id would block that tenant's ledger; others could have no page."""
     async with environment(Script()) as opened:
         client, queue = opened.chargehand.client, opened.chargehand.task_queue
         ids = (f"{LEDGER_PREFIX}{queue}/acme", ".", "..", "x" * 176)
@@ -160,8 +159,8 @@ async def test_an_id_that_serves_no_session_is_refused(environment: OpenEnvironm
     assert all("start it with 1 to 175 characters, not dots alone" in str(each) for each in causes[1:])
 
 
-async def test_an_update_takes_one_input(environment: OpenEnvironment) -> None:
-    """With none (but `interrupt`), or with two, each update that takes an input is refused by its name."""
+async def test_updates_take_exactly_one_input(environment: OpenEnvironment) -> None:
+    """With none (except `interrupt`) or two, each update that takes an input is refused by name."""
     async with environment(Script().plan(subtask("T1"))) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="a goal", approval="plan"))
         for talk, messages in ((session, UPDATES), (await opened.chargehand.converse(), CONVERSATION_MESSAGES)):
@@ -176,8 +175,8 @@ async def test_an_update_takes_one_input(environment: OpenEnvironment) -> None:
                 assert refused.value.cause.message == expected
 
 
-async def test_nothing_but_a_goal_is_needed(environment: OpenEnvironment) -> None:
-    """`{"goal": "…"}` as the Temporal CLI sends it starts a session with all defaults."""
+async def test_a_session_starts_with_only_a_goal(environment: OpenEnvironment) -> None:
+    """`{"goal": "…"}`, as the Temporal CLI sends it, gets all defaults."""
     async with environment(Script().plan(subtask("T1"))) as opened:
         handle = await opened.chargehand.client.start_workflow(
             WorkflowType.SUPERVISOR,
@@ -191,10 +190,10 @@ async def test_nothing_but_a_goal_is_needed(environment: OpenEnvironment) -> Non
 
 
 @pytest.mark.real_server
-async def test_a_grant_asked_for_before_the_session_is_open_is_not_lent(
+async def test_a_grant_requested_before_the_session_opens_is_ignored(
     environment: OpenEnvironment, client: Client
 ) -> None:
-    """Anybody may send this signal at any time; the first task of a session that brings it along goes on."""
+    """Anyone can send this signal at any time, even with the start; the session still completes."""
     async with environment(Script().plan(subtask("T1"))) as opened:
         session_id = f"early-{uuid4().hex[:8]}"
         await client.start_workflow(
@@ -268,8 +267,8 @@ async def _ending(handle: WorkflowHandle[Any, Any]) -> str:
 
 
 @pytest.mark.parametrize("protection", first_fast(PROTECTIONS, 1, pytest.mark.nightly))
-async def test_hostile_input_ends_a_workflow_at_once(client: Client, tmp_path: Path, protection: str) -> None:
-    """A workflow of either type, started with any payload, is refused in its first task or runs to its end."""
+async def test_workflows_with_hostile_input_end_at_once(client: Client, tmp_path: Path, protection: str) -> None:
+    """Either type, started with any payload, is refused in its first task or completes."""
     async with _open(client, tmp_path, protection, Script().plan(subtask("T1"))) as opened:
         for kind in WorkflowType:
             chosen = payloads(LARGE if protection == "none" else SMALL, 6)
@@ -283,8 +282,10 @@ async def test_hostile_input_ends_a_workflow_at_once(client: Client, tmp_path: P
 
 
 @pytest.mark.parametrize("count", first_fast([2_000, 0, 2, 5_000]))
-async def test_any_number_of_inputs_ends_a_workflow_at_once(client: Client, tmp_path: Path, count: int) -> None:
-    """A workflow that is started with no payload or with thousands is refused in its first task."""
+async def test_workflows_with_the_wrong_number_of_inputs_are_refused(
+    client: Client, tmp_path: Path, count: int
+) -> None:
+    """No payload and thousands of payloads are refused in the first workflow task."""
     async with _open(client, tmp_path, "none", Script()) as opened:
         for content in (GOOD, b"[" * 20):
             values = [Payload(metadata={"encoding": b"json/plain"}, data=content)] * count
@@ -293,10 +294,8 @@ async def test_any_number_of_inputs_ends_a_workflow_at_once(client: Client, tmp_
 
 
 @pytest.mark.parametrize("workflow_id", first_fast(["€" * 330, "€" * 333, "a" * 176, "a" * 1_000, "/" * 500], 2))
-async def test_an_id_that_leaves_no_room_for_children_is_refused(
-    client: Client, tmp_path: Path, workflow_id: str
-) -> None:
-    """An id that Temporal takes, but whose subtasks' ids would be too long for it or a database, is refused by name."""
+async def test_a_session_id_too_long_for_child_ids_is_refused(client: Client, tmp_path: Path, workflow_id: str) -> None:
+    """Temporal accepts such an id, but the subtasks' ids would be too long for it or its database."""
     async with _open(client, tmp_path, "none", Script()) as opened:
         payload = Payload(metadata={"encoding": b"json/plain"}, data=GOOD)
         handle = await opened.start(WorkflowType.SUPERVISOR, payload, workflow_id=workflow_id)
@@ -305,8 +304,8 @@ async def test_an_id_that_leaves_no_room_for_children_is_refused(
 
 
 @pytest.mark.parametrize("character", first_fast(["😀", "€", "a"]))
-async def test_the_longest_id_works(client: Client, tmp_path: Path, character: str) -> None:
-    """With the longest id that is accepted, subtasks start, and their ids fit into 255 characters and 1,000 bytes."""
+async def test_sessions_with_the_longest_accepted_id_run(client: Client, tmp_path: Path, character: str) -> None:
+    """Their subtasks' ids fit into 255 characters and 1,000 bytes."""
     script = Script().plan(subtask("T1"), subtask("T2"))
     async with _open(client, tmp_path, "none", script) as opened:
         workflow_id = f"{uuid4().hex}{character * 143}"
@@ -335,7 +334,7 @@ async def _send(handle: WorkflowHandle[Any, Any], name: str, payload: Payload, t
 
 @pytest.mark.parametrize("protection", first_fast(PROTECTIONS))
 async def test_hostile_messages_change_nothing(client: Client, tmp_path: Path, protection: str) -> None:
-    """A session that receives any payload by any signal, update and query goes on to its report."""
+    """A session that receives any payload by any signal, update and query still completes."""
     async with _open(client, tmp_path, protection, Script().plan(subtask("T1"))) as opened:
         session = await opened.environment.chargehand.start(SessionRequest(goal="What is known?", approval="plan"))
         await until_state(session, "awaiting_approval")

@@ -142,8 +142,8 @@ def nothing_was_used(opened: SessionEnvironment) -> bool:
     return not opened.model.calls and not any(tool.calls for tool in opened.tools.values())
 
 
-async def test_workflows_of_strangers_use_nothing(environment: OpenEnvironment, client: Client) -> None:
-    """Whatever the type of a workflow on another queue, and whatever it says it may spend, each activity refuses."""
+async def test_activities_refuse_workflows_of_other_queues(environment: OpenEnvironment, client: Client) -> None:
+    """Neither the workflow type nor the budget that it claims makes a difference."""
     async with environment(Script(), added=OF_PLUGINS) as opened, open_strangers(client) as strangers:
         queue = opened.chargehand.task_queue
         tasks = [{"activity": kind, "input": forged, "queue": queue} for kind, forged in asked()]
@@ -155,10 +155,8 @@ async def test_workflows_of_strangers_use_nothing(environment: OpenEnvironment, 
     assert nothing_was_used(opened)
 
 
-async def test_subtasks_and_nested_sessions_of_strangers_spend_nothing(
-    environment: OpenEnvironment, client: Client
-) -> None:
-    """Started by a workflow of any type on another queue, with any grant: our code runs, and nothing is paid."""
+async def test_child_workflows_of_foreign_callers_spend_nothing(environment: OpenEnvironment, client: Client) -> None:
+    """Started by any workflow type on another queue, with any grant, our code runs but nothing is paid."""
     forged = [(WorkflowType.SUBTASK, subtask(turns, usd)) for turns, usd in product((20, 1_000), (2, 1_000))]
     forged.append((WorkflowType.SUPERVISOR, delegated()))
     async with environment(Script()) as opened, open_strangers(client) as strangers:
@@ -171,8 +169,8 @@ async def test_subtasks_and_nested_sessions_of_strangers_spend_nothing(
     assert nothing_was_used(opened)
 
 
-async def test_what_a_client_starts_by_hand_uses_nothing(environment: OpenEnvironment, client: Client) -> None:
-    """An activity, or the workflow of a subtask, that is started on its own is refused before anything is called."""
+async def test_standalone_activities_and_subtasks_are_refused(environment: OpenEnvironment, client: Client) -> None:
+    """An activity or subtask workflow that a client starts itself is refused before anything is called."""
     async with environment(Script(), added=OF_PLUGINS) as opened:
         queue = opened.chargehand.task_queue
         failures = [
@@ -197,8 +195,8 @@ async def failure_of(started: Awaitable[object]) -> str | None:
     return failure.value.cause.type
 
 
-async def test_anyone_may_start_a_session(environment: OpenEnvironment, client: Client) -> None:
-    """As a child of a workflow of theirs too: its limits hold as for any other session."""
+async def test_any_workflow_may_start_a_session_as_its_child(environment: OpenEnvironment, client: Client) -> None:
+    """Its limits apply as for any other session."""
     script = Script().plan(*topics(1)).on("work", answer("Known."))
     async with environment(script) as opened, open_strangers(client) as strangers:
         child = {"child": "Supervisor", "input": {"goal": "What is known?"}, "queue": opened.chargehand.task_queue}
@@ -209,10 +207,10 @@ async def test_anyone_may_start_a_session(environment: OpenEnvironment, client: 
 
 
 @pytest.mark.parametrize(("carried_out", "questions"), [("here", []), ("elsewhere", [1] * 4)])
-async def test_the_server_is_asked_once_for_a_run(
+async def test_the_caller_check_asks_the_server_once_per_run(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, carried_out: str, questions: list[int]
 ) -> None:
-    """One question a workflow run, however many turns and tools, and none about runs of the same worker."""
+    """The number of turns and tools does not matter, and runs of the same worker need no request."""
     if carried_out == "elsewhere":
         monkeypatch.setattr(registry, "recognise", print)
     asked: Counter[tuple[str, str]] = Counter()

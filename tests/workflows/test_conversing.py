@@ -25,7 +25,7 @@ from tests.workflows.conftest import Desk, pending, say_once, server_of
 from workflows import run_end
 
 
-async def test_a_call_of_unknown_outcome_is_not_repeated_by_a_later_message(
+async def test_a_later_message_does_not_repeat_a_call_of_unknown_outcome(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person decides about the same call, whichever message asks for it."""
@@ -55,7 +55,7 @@ async def test_a_call_of_unknown_outcome_is_not_repeated_by_a_later_message(
     assert reply.text == "It may be under way."
 
 
-async def test_messages_are_answered_in_their_order_and_each_once(desk: Desk) -> None:
+async def test_messages_are_answered_in_order_and_once(desk: Desk) -> None:
     """Messages that come while the agent works wait; an update that is sent twice is one message."""
     held = Held(say("One."))
     script = Script().replies("first", held).replies("second", say("Two.")).replies("third", say("Three."))
@@ -79,8 +79,8 @@ async def test_messages_are_answered_in_their_order_and_each_once(desk: Desk) ->
 
 
 @pytest.mark.real_server
-async def test_an_id_that_is_no_conversation_is_told_alike_everywhere(desk: Desk) -> None:
-    """Whatever is sent to it, by which client: it is a session, or there is nothing of that id."""
+async def test_an_id_that_is_not_a_conversation_gets_the_same_error_everywhere(desk: Desk) -> None:
+    """Every message and client reports either that it is a session, or that the id does not exist."""
     stand_in = StandInChargehand(report_of("It."))
     async with desk(Script().plan(subtask("T1", "clerk"))) as opened:
         for chargehand in (opened.chargehand, stand_in):
@@ -95,8 +95,8 @@ async def test_an_id_that_is_no_conversation_is_told_alike_everywhere(desk: Desk
             assert {(type(each), str(each)) for each in refused} == {(SessionNotFound, str(told.value))}
 
 
-async def test_an_interruption_is_read_at_once_and_one_reply_answers_both(desk: Desk) -> None:
-    """The tools in use end, and the agent reads the message at its next turn, after one that waited before it."""
+async def test_an_interruption_is_read_at_the_next_turn_with_waiting_messages(desk: Desk) -> None:
+    """Running tools end, and one reply answers the current, the waiting and the interrupting message."""
     held = Held(request_tool("search_documents", query="all of it"))
     script = Script().replies("Look", held, say("Stopped."))
     async with desk(script) as opened:
@@ -116,8 +116,8 @@ async def test_an_interruption_is_read_at_once_and_one_reply_answers_both(desk: 
     assert (after.text, after.answers) == ("I see.", (5,))
 
 
-async def test_an_interruption_withdraws_a_call_that_waits_for_a_person(desk: Desk) -> None:
-    """The user gets a reply at once, and nobody can approve the call any more."""
+async def test_an_interruption_withdraws_a_call_awaiting_approval(desk: Desk) -> None:
+    """The user gets a reply at once, and the call can no longer be approved."""
     script = Script().replies("money", request_tool("refund", amount=7), say("Not refunded."))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
@@ -134,10 +134,10 @@ async def test_an_interruption_withdraws_a_call_that_waits_for_a_person(desk: De
     assert not opened.tools["refund"].calls
 
 
-async def test_a_message_that_comes_again_after_long_replies_is_not_answered_again(
+async def test_a_repeated_message_is_not_answered_again_in_a_later_run(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a later run, which keeps the latest replies alone, it is refused."""
+    """A later run keeps only the latest replies, so an older message that is sent again is refused."""
     monkeypatch.setattr(run_end, "MOST_EVENTS", 10)
     async with desk(Script().on("converse", say("x" * 60_000))) as opened:
         talk = await opened.chargehand.converse(crew="desk")
@@ -152,9 +152,10 @@ async def test_a_message_that_comes_again_after_long_replies_is_not_answered_aga
     assert len(opened.model.calls) == 3
 
 
-async def test_an_agent_hands_over_and_the_next_goes_on_from_the_transcript(desk: Desk) -> None:
-    """The other agent answers the same message, knows what was said, and keeps the floor; who had it does not get it
-    back for the same message."""
+async def test_an_agent_can_hand_over_the_conversation_to_another(desk: Desk) -> None:
+    """The other agent answers the same message, knows the transcript and keeps the floor; it cannot hand the same
+    message back.
+    """
     script = (
         Script()
         .replies("Hello", say("Hello."))
@@ -177,9 +178,10 @@ async def test_an_agent_hands_over_and_the_next_goes_on_from_the_transcript(desk
     assert "The user says:\n<request>\nWhy does the pump not run?" in engineer.messages[0].text
 
 
-async def test_a_job_runs_while_the_talk_goes_on(desk: Desk) -> None:
-    """A delegated job is a session, with time of its own however soon the talk would be idle; meanwhile messages are
-    answered, and its end is reported by itself."""
+async def test_a_delegated_job_runs_while_the_conversation_continues(desk: Desk) -> None:
+    """A job is a session with its own time, however short the conversation's idle limit; messages are answered
+    meanwhile, and its end is reported automatically.
+    """
     held = Held(answer("Pumps fail when they run dry."))
     script = (
         Script()
@@ -209,10 +211,10 @@ async def test_a_job_runs_while_the_talk_goes_on(desk: Desk) -> None:
     assert (end.replies, end.usage.turns) == (3, len(opened.model.calls))
 
 
-async def test_a_judge_reads_the_words_of_the_user_alone(
+async def test_a_call_judge_reads_only_the_users_words(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them, of earlier runs and still unanswered ones too, and nothing that an agent or a job says of them."""
+    """It gets all of them, including earlier runs and unanswered messages, but nothing from agents or jobs."""
     monkeypatch.setattr(run_end, "MOST_EVENTS", 10)
     rule = '[[agents.policy]]\ntool = "refund"\napproval = "auto"\njudged = true'
     crew_folder(tmp_path, "judged", engineer="", clerk=f'tools = ["refund"]\n{rule}')
@@ -243,8 +245,8 @@ async def test_a_judge_reads_the_words_of_the_user_alone(
     assert judged == [(7, "Help them.", texts), (9, "Help them.", texts)]
 
 
-async def test_what_the_user_says_while_a_judge_decides_is_for_a_person(desk: Desk, tmp_path: Path) -> None:
-    """The judge has not read it, so that what it allows does not count."""
+async def test_a_message_during_a_call_judgement_requires_a_person(desk: Desk, tmp_path: Path) -> None:
+    """The judge has not read the message, so its approval does not count."""
     rule = '[[agents.policy]]\ntool = "refund"\napproval = "auto"\njudged = true'
     crew_folder(tmp_path, "judged", clerk=f'tools = ["refund"]\n{rule}')
     held = Held(JudgeCallAnswer(is_expected=True, reason=""))
@@ -264,8 +266,8 @@ async def test_what_the_user_says_while_a_judge_decides_is_for_a_person(desk: De
     assert opened.tools["refund"].calls == []
 
 
-async def test_it_ends_when_it_is_idle_for_too_long(desk: Desk) -> None:
-    """The time counts from the last message or reply."""
+async def test_an_idle_conversation_ends(desk: Desk) -> None:
+    """The idle time counts from the last message or reply."""
     async with desk(Script()) as opened:
         talk = await opened.chargehand.converse(crew="desk", idle=timedelta(days=2))
         server = server_of(opened)
@@ -281,8 +283,8 @@ async def test_it_ends_when_it_is_idle_for_too_long(desk: Desk) -> None:
     assert (end.reason, end.replies) == ("idle", 3)
 
 
-async def test_its_limits_hold_for_all_messages_and_for_each(desk: Desk) -> None:
-    """A message that cannot be paid is told so, and ends the conversation; more is never spent than was allowed."""
+async def test_conversation_limits_hold_across_all_messages(desk: Desk) -> None:
+    """A message that cannot be paid for says so and ends the conversation; limits are never exceeded."""
     script = Script().replies("Look", *(use("search_documents", about=n) for n in range(9)))
     async with desk(script) as opened:
         limits = ConversationLimits(max_turns=5)
@@ -300,7 +302,7 @@ async def test_its_limits_hold_for_all_messages_and_for_each(desk: Desk) -> None
 
 @pytest.mark.parametrize(("most", "least"), [("0.01", "0"), ("0.06", "0.01"), ("0.09", "0.03")])
 async def test_no_message_costs_more_than_its_limit(desk: Desk, most: str, least: str) -> None:
-    """Nor do all agents together that answer it, and its reply states what they cost; the conversation goes on."""
+    """The limit covers all agents that answer it, the reply states the cost, and the conversation continues."""
     looking = (use("search_documents", about=number) for number in range(9))
     script = Script().replies("Look", say("I ask.", hand_over="clerk")).replies("Look", *looking, agent="clerk")
     async with desk(script) as opened:
@@ -320,8 +322,8 @@ async def _has_said(talk: Conversation, text: str) -> bool:
     return any(line.text == text for line in (await talk.transcript()).lines)
 
 
-async def test_a_close_comes_before_what_waits(desk: Desk) -> None:
-    """The present message is answered, one that waits is refused, and so is every later one."""
+async def test_closing_a_conversation_refuses_waiting_messages(desk: Desk) -> None:
+    """The current message is answered; waiting and later ones are refused."""
     held = Held(say("One."))
     async with desk(Script().replies("first", held)) as opened:
         talk = await opened.chargehand.converse(crew="desk")
@@ -345,8 +347,8 @@ async def test_a_close_comes_before_what_waits(desk: Desk) -> None:
     assert len(opened.model.calls) == 1
 
 
-async def test_an_agent_that_reaches_out_gets_no_private_text(desk: Desk) -> None:
-    """The floor is not handed over to an agent that searches the web once the conversation rests on documents."""
+async def test_private_conversations_are_not_handed_to_agents_that_reach_out(desk: Desk) -> None:
+    """This applies once the conversation rests on documents."""
     script = Script().replies("news", use("search_documents"), say("I ask the scout.", hand_over="scout"))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
@@ -358,9 +360,8 @@ async def test_an_agent_that_reaches_out_gets_no_private_text(desk: Desk) -> Non
     )
 
 
-async def test_a_lost_reply_leaves_the_transcript(desk: Desk) -> None:
-    """When a model declines or says nothing, the reply says so, and the next message is answered from the whole
-    transcript."""
+async def test_a_failed_reply_keeps_the_transcript(desk: Desk) -> None:
+    """If a model declines or is silent, the reply says so, and the next message still has the whole transcript."""
     script = Script().replies("Hello", say("Hello.")).replies("bad", refuse).replies("silent", say(" "))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
@@ -380,8 +381,8 @@ async def test_a_lost_reply_leaves_the_transcript(desk: Desk) -> None:
     ]
 
 
-async def test_wrong_requests_and_forged_states_are_refused(desk: Desk) -> None:
-    """What is wrong is named at the start, also to a message that came with it; nobody else hands on a state."""
+async def test_invalid_conversation_requests_and_forged_states_are_refused(desk: Desk) -> None:
+    """A message sent with the start gets the reason too; only a conversation can pass state to its next run."""
     async with desk(Script()) as opened:
         client, queue = opened.chargehand.client, opened.chargehand.task_queue
         with pytest.raises(WorkflowFailureError) as refused:
@@ -397,7 +398,7 @@ async def test_wrong_requests_and_forged_states_are_refused(desk: Desk) -> None:
 
 
 async def test_a_cancelled_conversation_stops_its_agent(desk: Desk) -> None:
-    """What waits is refused, the call that a person was asked about is not made, and nothing more is paid."""
+    """Waiting messages are refused, the call awaiting approval is not made, and nothing more is paid."""
     script = Script().replies("money", request_tool("refund", amount=7), say("You get it back."))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")

@@ -49,7 +49,7 @@ def designing(*agents: AgentDraft) -> Script:
     return planned.work("T1", use("read_document"), answer("Old."), agent="geologist")
 
 
-async def test_another_worker_that_never_saw_the_agents_goes_on_with_them(client: Client, tmp_path: Path) -> None:
+async def test_another_worker_can_continue_with_custom_agents(client: Client, tmp_path: Path) -> None:
     """The crew with its new agents is in the store, where the next worker finds it."""
     queue, script = f"custom-{uuid4().hex[:8]}", designing(geologist())
     async with open_environment(client, tmp_path, script, task_queue=queue) as first:
@@ -62,8 +62,8 @@ async def test_another_worker_that_never_saw_the_agents_goes_on_with_them(client
     assert [record.state for record in report.subtasks] == ["success", "success"]
 
 
-async def test_ten_requests_by_described_and_by_fixed_agents(environment: OpenEnvironment) -> None:
-    """They give the same answers with the same tools; the description costs one turn, and nothing else."""
+async def test_custom_agents_give_the_same_answers_as_fixed_agents(environment: OpenEnvironment) -> None:
+    """On ten requests they use the same tools, and cost one more turn for the design."""
     files = ("ferries", "crews")
     goals = [case.goal for dataset in read_datasets(files).values() for case in dataset.cases][:10]
     reports = dict[str, list[Report]]()
@@ -102,10 +102,10 @@ async def test_ten_requests_by_described_and_by_fixed_agents(environment: OpenEn
         (tuple(geologist(f"g{number}") for number in range(6)), "agents: there are 6; 5 at most"),
     ],
 )
-async def test_agents_that_may_not_be_are_rejected_with_the_reason(
+async def test_invalid_custom_agents_are_rejected_with_the_reason(
     environment: OpenEnvironment, drafts: tuple[AgentDraft, ...], reason: str
 ) -> None:
-    """The model is told once; then the session goes on with the crew's own agents, and the report says so."""
+    """The model is told once; then the session continues with the crew's own agents and reports it."""
     script = designing(*drafts).plan(subtask("T1", "reader"))
     async with environment(script) as opened:
         report = await opened.run(GOAL)
@@ -128,8 +128,8 @@ async def test_agents_that_may_not_be_are_rejected_with_the_reason(
         max_size=6,
     )
 )
-def test_no_described_agent_may_do_more_than_the_crew_allows(drafts: list[AgentDraft]) -> None:
-    """Whatever is described: agents that pass have allowed tools, and never all three capabilities."""
+def test_no_custom_agent_exceeds_the_crews_permissions(drafts: list[AgentDraft]) -> None:
+    """Accepted agents have only allowed tools, and never all three capabilities."""
     allowed = CustomAgents(tools=("search", "read_document", "run_code"), most=3)
     crew = CREW.model_copy(update={"custom": allowed})
 
@@ -141,7 +141,7 @@ def test_no_described_agent_may_do_more_than_the_crew_allows(drafts: list[AgentD
     assert problems or len(drafts) <= allowed.most
 
 
-def test_a_tool_that_changes_something_cannot_be_offered(tmp_path: Path) -> None:
+def test_an_acting_tool_cannot_be_offered_to_custom_agents(tmp_path: Path) -> None:
     """A crew that offers one is refused when it is loaded."""
     text = (SHIPPED / "custom.toml").read_text(encoding="utf-8")
     (tmp_path / "custom.toml").write_text(text.replace('"run_code"', '"refund"'), encoding="utf-8")
@@ -207,8 +207,8 @@ async def running(client: Client, folder: Path, queue: str, word: str) -> AsyncG
         yield deployed.model.calls
 
 
-async def test_a_session_keeps_the_crew_that_it_began_with(client: Client, tmp_path: Path) -> None:
-    """All its turns, nested ones too, have the prompts of the worker that opened it; the report tells which."""
+async def test_a_session_keeps_its_initial_crew_version(client: Client, tmp_path: Path) -> None:
+    """All its turns, nested too, use the prompts of the worker that opened it; the report states the version."""
     queue = f"pinned-{uuid4().hex[:8]}"
     chargehand = Chargehand(client, queue)
     async with running(client, tmp_path, queue, "spring") as before:
@@ -252,10 +252,10 @@ FOREIGN = {tier: card.model_copy(update={"provider": "another"}) for tier, card 
         ({"cards": FOREIGN}, True, "of scripted, which is not set up here"),
     ],
 )
-async def test_a_worker_that_cannot_serve_a_version_says_why(
+async def test_a_worker_that_cannot_serve_a_crew_version_says_why(
     tmp_path: Path, changes: dict[str, Any], problem: str, *, shares_store: bool
 ) -> None:
-    """A version that is not stored, a tool that is missing or can do more, another provider: no turn is taken."""
+    """No turn is taken if the version, a tool or the provider is missing, or a tool can do more than before."""
     first, second = deploy("spring"), replace(LATER, **changes)
     store = ArtifactStore(tmp_path / "crews")
     other = store if shares_store else ArtifactStore(tmp_path / "elsewhere")

@@ -83,8 +83,8 @@ def texts(call: ModelCall) -> str:
     return "\n".join([last.text, *(result.text for result in last.results)])
 
 
-async def test_a_model_that_thinks_long_finishes_all_its_work(tmp_path: Path) -> None:
-    """At the defaults five researchers search, read and answer by themselves, with room to think in every turn."""
+async def test_long_thinking_models_finish_within_the_default_limits(tmp_path: Path) -> None:
+    """Five researchers search, read and answer unforced, with room to think in every turn."""
     result, opened = await researched(tmp_path, researchers(5), GOAL, thought=THOUGHT)
 
     assert [record.state for record in result.subtasks] == ["success"] * 5
@@ -97,10 +97,12 @@ async def test_a_model_that_thinks_long_finishes_all_its_work(tmp_path: Path) ->
     ("count", "turns", "rounds"),
     first_fast([(5, 14, 2), (5, 8, 1), (5, 14, 10), (2, 14, 10), (6, 8, 10), (1, 8, 10), (4, 30, 10), (6, 30, 3)], 2),
 )
-async def test_no_message_contradicts_its_count(run: RunSession, count: int, turns: int, rounds: int) -> None:
-    """An agent has all the turns that it is told are left, and is never told of turns with what forces its answer.
+async def test_agents_are_told_the_turns_that_they_really_have_left(
+    run: RunSession, count: int, turns: int, rounds: int
+) -> None:
+    """With the prompt that forces an answer, no turns are mentioned.
 
-    A plan is told the turns that an agent may take, and passes if these fit.
+    A planner is told the turns that an agent may take, and its plan passes if these fit.
     """
     planned = researchers(count).work("", keep_using("search"), forced=answer("Had to stop here."))
     request = GOAL.model_copy(update={"limits": Limits(max_turns=turns, max_rounds=rounds)})
@@ -113,8 +115,8 @@ async def test_no_message_contradicts_its_count(run: RunSession, count: int, tur
 
 
 @pytest.mark.parametrize("cents", first_fast([75, 90, 30, 45, 60, 110, 150], 2))
-async def test_what_an_agent_writes_is_what_its_turns_are_counted_by(tmp_path: Path, cents: int) -> None:
-    """The turns left are those that the dollars pay for, and the last of them has room for the answer."""
+async def test_remaining_turns_are_counted_by_what_the_dollars_pay_for(tmp_path: Path, cents: int) -> None:
+    """The last of them still has room for the answer."""
     script = researchers(2).work("", keep_using("search"), forced=answer("Had to stop here."))
     request = GOAL.model_copy(update={"limits": Limits(budget_usd=Decimal(cents) / 100)})
     result, opened = await researched(tmp_path, script, request, thought=THOUGHT)
@@ -140,8 +142,8 @@ def _require_told_turns(opened: SessionEnvironment) -> None:
                 assert 2 <= int(left[1]) <= len(calls) - number
 
 
-async def test_a_forced_answer_is_a_gap_with_a_name(run: RunSession) -> None:
-    """It is only part of an answer, however sure the agent is, and so it is reviewed."""
+async def test_a_forced_answer_is_reported_as_a_gap(run: RunSession) -> None:
+    """It counts as partial, however confident the agent is, and so it is reviewed."""
     script = researchers(2).work("T2", keep_using("search"), forced=answer("Had to stop here."))
     result, opened = await run(script, GOAL.model_copy(update={"review": "auto", "limits": Limits(max_rounds=4)}))
 
@@ -151,8 +153,8 @@ async def test_a_forced_answer_is_a_gap_with_a_name(run: RunSession) -> None:
     assert len(opened.model.of_kind("review")) == 1
 
 
-async def test_what_is_left_is_not_said_to_be_used_up(run: RunSession) -> None:
-    """What is too little for an agent to start is still there: the report is paid from it."""
+async def test_limits_too_small_for_an_agent_are_not_reported_as_used_up(run: RunSession) -> None:
+    """The remainder still pays for the report."""
     planned = Script().plan(subtask("T1", "researcher"), subtask("T2", "researcher", after=["T1"]))
     script = planned.work("T1", keep_using("search"))
     result, opened = await run(script, GOAL.model_copy(update={"limits": Limits(max_turns=8)}))
@@ -170,10 +172,10 @@ async def test_what_is_left_is_not_said_to_be_used_up(run: RunSession) -> None:
     ],
     ids=["3 of 5 turns", "5 of 3 turns", "5 of 5 turns"],
 )
-async def test_researchers_at_once_read_what_they_want_to(
+async def test_parallel_researchers_can_read_all_the_pages_they_request(
     tmp_path: Path, agents: int, rounds: list[list[str]], limits: Limits
 ) -> None:
-    """Within the usual budget each agent searches, reads every page that it asks for, and answers by itself."""
+    """Within the usual budget each searches, reads and answers unforced."""
     turns = [use(*tools, about=number) for number, tools in enumerate(rounds)]
     script = researchers(agents).work("", *turns, answer("Late.")).synthesis(report("All late."))
     result, opened = await researched(tmp_path, script, GOAL.model_copy(update={"limits": limits}), page=PAGE)
@@ -186,10 +188,8 @@ async def test_researchers_at_once_read_what_they_want_to(
 
 
 @pytest.mark.parametrize("counts_input", [True, False])
-async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
-    tmp_path: Path, *, counts_input: bool
-) -> None:
-    """Where the bound by bytes would end the reading, a count shows that it can be paid; the books stay within."""
+async def test_prompt_counting_makes_a_small_budget_last_longer(tmp_path: Path, *, counts_input: bool) -> None:
+    """Bounding by bytes would end the reading; a count shows that it is affordable, within the budget."""
     limits = Limits(budget_usd=Decimal("0.52"))
     request = GOAL.model_copy(update={"limits": limits})
     result, opened = await researched(tmp_path, researchers(1), request, page=PAGE * 6, counts_input=counts_input)
@@ -223,10 +223,10 @@ async def test_the_quick_profile_pays_for_two_agents(tmp_path: Path) -> None:
         ({"limits": Limits(budget_usd=Decimal(3))}, {}, ""),
     ],
 )
-async def test_a_larger_profile_is_named_only_if_it_may_be_chosen(
+async def test_a_larger_profile_is_suggested_only_if_it_is_allowed(
     environment: OpenEnvironment, request_of: dict[str, Any], ceilings: dict[str, Any], named: str
 ) -> None:
-    """To a session whose limits are its profile's, if this installation allows all limits of the larger one."""
+    """The session must use its profile's own limits, and the installation must allow all of the larger one's."""
     most = Limits.model_validate({**dict(PROFILES["deep"]), "max_rounds": 250, **ceilings})
     draft = PlanAnswer(subtasks=[subtask("T1")], omitted=["The winter timetable."])
     async with environment(Script().plans(draft).work("T1", answer("It is said.")), ceilings=most) as opened:

@@ -75,8 +75,8 @@ async def start(opened: SessionEnvironment, **fields: Any) -> Session:
     return session
 
 
-async def test_a_follow_up_knows_the_report_before(environment: OpenEnvironment, tmp_path: Path) -> None:
-    """Plan and agents are given goal, answer, findings and sources; claims stay checked; documents and tenant stay."""
+async def test_a_follow_up_session_knows_the_previous_report(environment: OpenEnvironment, tmp_path: Path) -> None:
+    """Plan and agents get its goal, answer, findings and sources; claim checks, documents and tenant are kept."""
     (tmp_path / "lease.md").write_text("# Lease\nThree months.", encoding="utf-8")
     document = f"file:{tmp_path}/lease.md"
     async with environment(SCRIPT, document_roots=(tmp_path,)) as opened:
@@ -105,8 +105,8 @@ async def test_a_follow_up_knows_the_report_before(environment: OpenEnvironment,
     assert without.verification == "supported"
 
 
-async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> None:
-    """A report that rests on an earlier quotation cites it as its own source, named as the earlier session's."""
+async def test_a_follow_up_report_can_cite_earlier_quotations(environment: OpenEnvironment) -> None:
+    """The source is attributed to the earlier session."""
     script = SCRIPT.work("again", answer("Nothing new."))
     async with environment(script) as opened:
         first = await start(opened)
@@ -120,8 +120,8 @@ async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> 
     assert [(each.verification, each.quote) for each in result.claims] == [("cited", READ)]
 
 
-async def test_a_thread_is_one(environment: OpenEnvironment) -> None:
-    """Of three sessions the third knows the first in brief, and each of them finds all three, in their order."""
+async def test_all_sessions_of_a_thread_list_the_whole_thread_in_order(environment: OpenEnvironment) -> None:
+    """Of three sessions, the third gets the first in brief."""
     async with environment(SCRIPT) as opened:
         first = await start(opened)
         second, _ = await ask(first, "Is it so?")
@@ -143,10 +143,10 @@ async def test_a_thread_is_one(environment: OpenEnvironment) -> None:
 
 
 @pytest.mark.slow
-async def test_a_long_follow_up_still_knows(
+async def test_a_follow_up_keeps_the_previous_report_after_continue_as_new(
     environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once it has continued as new, its agents are given the report before, and its own report names it."""
+    """Agents of the later run get it, and the session's own report names it."""
     chain = [subtask("T1"), subtask("T2", after=["T1"]), subtask("T3", after=["T2"])]
     async with environment(SCRIPT.plan(*chain, goal="And at length?")) as opened:
         first = await start(opened)
@@ -160,8 +160,8 @@ async def test_a_long_follow_up_still_knows(
     assert (result.follows, result.reads) == (first.id, ("reads_private",))
 
 
-async def test_what_cannot_be_followed_is_refused_at_once(environment: OpenEnvironment) -> None:
-    """A session that is unknown, running, cancelled or another tenant's: the message names the field and the remedy."""
+async def test_a_session_that_cannot_be_followed_is_refused_at_once(environment: OpenEnvironment) -> None:
+    """It may be unknown, running, cancelled or another tenant's; the message names the field and the remedy."""
     held = Held(answer("Late."))
     async with environment(
         SCRIPT.plan(subtask("T1", instruction="Wait for long."), goal="Wait").work("Wait", held)
@@ -210,8 +210,8 @@ async def test_private_text_goes_out_only_with_approval(environment: OpenEnviron
     assert (kept.reads, sent.reads) == (("reads_private",), ("reads_untrusted",))
 
 
-def test_words_of_a_source_that_was_read_again_are_checked_again() -> None:
-    """What an earlier session quoted from a source counts no longer once this session has read the source itself."""
+def test_quotations_of_a_source_that_was_read_again_are_dropped() -> None:
+    """Once this session has read the source itself, an earlier session's quotation no longer counts."""
 
     def outcome(session: str, *refs: str) -> InputOutcome:
         findings = tuple(
@@ -239,8 +239,8 @@ async def events_of(client: Client, session_id: str) -> list[int]:
     return [event.event_type for event in (await client.get_workflow_handle(session_id).fetch_history()).events]
 
 
-async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironment, client: Client) -> None:
-    """Crew, tenant, stop reason, dollars and turns are the report's; each of the four states takes one event."""
+async def test_the_session_list_matches_the_report(environment: OpenEnvironment, client: Client) -> None:
+    """Crew, tenant, stop reason, dollars and turns are equal; each of the four states costs one event."""
     request = SessionRequest(goal="What do the documents say about the topics?\nAll of them.", tenant="acme")
     started = datetime.now(UTC) - timedelta(minutes=1)
     async with environment(well_behaved(subtask("T1"), subtask("T2", agent="analyst", after=["T1"]))) as opened:
@@ -275,8 +275,8 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
     assert await listed(opened.chargehand, session.id, tenant="other'quoted\\") == []
 
 
-async def test_a_waiting_session_says_for_what(environment: OpenEnvironment) -> None:
-    """One that waits for a person is found by that, with what it waits for, and no longer when it goes on."""
+async def test_the_session_list_shows_what_a_session_waits_for(environment: OpenEnvironment) -> None:
+    """A session that awaits a person can be found by that, until it continues."""
     async with environment(well_behaved(subtask("T1"))) as opened:
         session = await opened.start(SessionRequest(goal="What is known?", approval="plan"), until="awaiting_approval")
 
@@ -293,10 +293,10 @@ async def test_a_waiting_session_says_for_what(environment: OpenEnvironment) -> 
     assert (found.waiting_for, found.step) == ("", "finished")
 
 
-async def test_a_run_of_a_cron_is_not_listed_with_the_end_of_the_last(
+async def test_a_cron_run_is_not_listed_with_the_previous_stop_reason(
     environment: OpenEnvironment, client: Client
 ) -> None:
-    """The server starts it with the attributes that the last one had."""
+    """The server starts each run with the search attributes of the previous one."""
     before = [SearchAttributePair(STATE, "finished"), SearchAttributePair(STOP_REASON, "deadline")]
     async with environment(well_behaved(subtask("T1"))) as opened:
         await client.start_workflow(
@@ -312,7 +312,7 @@ async def test_a_run_of_a_cron_is_not_listed_with_the_end_of_the_last(
 
 
 async def test_sessions_run_without_search_attributes(tmp_path: Path) -> None:
-    """Where none are registered, sessions set none, lists know the goal, filters say what to do, and setup helps."""
+    """If none are registered, sessions set none, lists show the goal, filters say what to do, and setup helps."""
     async with local_server(search_attributes=()) as client:
         async with open_environment(client, tmp_path, well_behaved(subtask("T1"))) as opened:
             session = await opened.chargehand.start(SessionRequest(goal="What is known?"))
@@ -333,8 +333,8 @@ async def test_sessions_run_without_search_attributes(tmp_path: Path) -> None:
     assert left == ()
 
 
-async def test_a_signal_that_does_nothing_is_shown(environment: OpenEnvironment, client: Client) -> None:
-    """`finish_now` as a signal, with or without input: the status and the Web UI name it, and the update to send."""
+async def test_an_unknown_signal_is_shown_with_the_update_to_send(environment: OpenEnvironment, client: Client) -> None:
+    """After `finish_now` as a signal, the status lists it and the Web UI names the update to send instead."""
     async with environment(well_behaved(subtask("T1"))) as opened:
         session = await opened.start(SessionRequest(goal="What is known?", approval="plan"), until="awaiting_approval")
         handle = client.get_workflow_handle(session.id)

@@ -72,8 +72,8 @@ def told(events: Sequence[Event]) -> list[str]:
     return sorted(f"{event.subtask} {event.state}" for event in events if isinstance(event, SubtaskEvent))
 
 
-async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_path: Path) -> None:
-    """Three followers are given the same events; one that goes on by its cursor is given the others, each once."""
+async def test_followers_get_the_same_events_and_can_resume_after_any(client: Client, tmp_path: Path) -> None:
+    """Three followers get the same events; one that resumes from a cursor gets the others, each once."""
     encrypted = await connect(client, Encryption({"k": bytes(32)}, "k"))
     async with open_environment(encrypted, tmp_path, nesting()) as opened:
         session = await opened.chargehand.start(GOAL)
@@ -95,8 +95,8 @@ async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_pat
     assert events[-1].stop_reason == result.stop_reason
 
 
-async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: OpenEnvironment) -> None:
-    """Its turns, and what its session charges beyond them, add up to what report and trace say."""
+async def test_the_spend_of_a_terminated_subtask_is_in_the_events(environment: OpenEnvironment) -> None:
+    """Its turns, plus what its session charges beyond them, add up to the totals of report and trace."""
     script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]))
     script = script.work("T1", use("search_documents"), Held(answer("Never."))).synthesis(report("A part is known."))
     events: list[Event] = []
@@ -121,8 +121,8 @@ async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: Ope
     assert (traced.turns, traced.cost_usd) == (usage.turns, usage.cost_usd)
 
 
-async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: OpenEnvironment) -> None:
-    """It has the plan, each task's hash, and arguments and results: large ones by reference to their history."""
+async def test_a_trace_contains_the_arguments_and_results_of_tools(environment: OpenEnvironment) -> None:
+    """It also has the plan and each task's hash; large values are references to the history."""
     asked, long = use("search_documents"), use("query_data", about="x" * 5_000)
     script = Script().plan(subtask("T1"), subtask("T2", agent="analyst"))
     async with environment(script.work("", asked, answer("Known.")).work("", long, agent="analyst")) as opened:
@@ -147,8 +147,10 @@ async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: Ope
     assert found.events[int(number) - 1].activity_task_scheduled_event_attributes.activity_type.name == "use_tool"
 
 
-async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that continues as new is followed from run to run, and a cursor of any of them is good."""
+async def test_events_continue_across_continue_as_new(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session is followed from run to run, and a cursor of any run is valid."""
     monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
     chain = [subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 4)]
     async with environment(Script().plan(*chain)) as opened:
@@ -164,8 +166,8 @@ async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkey
         assert by_workflow([*events[:given], *rest]) == by_workflow(events)
 
 
-async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) -> None:
-    """What is not a cursor, or is one of a session that the server does not have, is an error that says so."""
+async def test_an_invalid_cursor_is_refused(environment: OpenEnvironment) -> None:
+    """A cursor of a session that the server does not have is an error too."""
     async with environment(Script().plan(subtask("T1"))) as opened:
         session = await opened.chargehand.start(GOAL)
         cursor = (await events_of(session))[-1].cursor
@@ -189,8 +191,8 @@ def shown(call: ModelCall, text: str, field: str = "answer") -> None:
     call.live(lambda: f'{{"{field}": {to_json(text).decode()[:-1]}')
 
 
-async def test_a_report_is_read_while_it_is_written(environment: OpenEnvironment) -> None:
-    """Its text comes in parts as the model writes it; joined they are the report, also for who comes in between."""
+async def test_a_report_is_streamed_while_it_is_written(environment: OpenEnvironment) -> None:
+    """The parts join to the whole report, even for a follower that starts in between."""
     first, second = asyncio.Event(), asyncio.Event()
 
     def begin(call: ModelCall) -> Held:
@@ -219,8 +221,8 @@ async def test_a_report_is_read_while_it_is_written(environment: OpenEnvironment
     assert "".join([texts[0].text, *(each.text for each in rest)]) == answer
 
 
-async def test_a_reply_is_read_while_it_is_written(client: Client, tmp_path: Path) -> None:
-    """Each reply is a text of its own, which comes in parts while the agent of the conversation writes."""
+async def test_a_reply_is_streamed_while_it_is_written(client: Client, tmp_path: Path) -> None:
+    """Each reply of a conversation is a separate text, sent in parts while the agent writes."""
     begun = asyncio.Event()
 
     def begin(call: ModelCall) -> Held:
@@ -252,8 +254,8 @@ async def test_a_reply_is_read_while_it_is_written(client: Client, tmp_path: Pat
     assert said == ["Good morning.", "Goodbye."]
 
 
-async def test_a_text_that_was_given_up_is_replaced(client: Client, tmp_path: Path) -> None:
-    """What an attempt wrote before its provider failed is a draft of its own, and no key, no text."""
+async def test_an_abandoned_draft_is_replaced_in_the_stream(client: Client, tmp_path: Path) -> None:
+    """Text of an attempt whose provider failed is a separate draft, and unreadable without the key."""
     failing = asyncio.Event()
     keyless: list[bytes] = []
 
@@ -280,10 +282,10 @@ async def test_a_text_that_was_given_up_is_replaced(client: Client, tmp_path: Pa
 
 
 @pytest.mark.parametrize("asked", ["report", "agents"])
-async def test_text_of_agents_is_read_where_it_is_asked_for(
+async def test_agent_text_is_streamed_only_on_request(
     environment: OpenEnvironment, asked: Literal["report", "agents"]
 ) -> None:
-    """It comes in parts while agents write, and whole afterwards; unasked, there is none."""
+    """It comes in parts while agents write, and whole afterwards."""
     going_on = {path: asyncio.Event() for path in ("T1", "X1", "X2")}
 
     def begin(call: ModelCall) -> Held:

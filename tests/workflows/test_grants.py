@@ -36,8 +36,8 @@ def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate(limits)})
 
 
-async def test_a_child_that_needs_more_asks_its_parent(forgetful: OpenEnvironment) -> None:
-    """An agent of nine turns has six as its share, and borrows the others of one that has answered at once."""
+async def test_a_subtask_that_needs_more_turns_borrows_from_its_session(forgetful: OpenEnvironment) -> None:
+    """An agent that needs nine turns has a share of six, and gets the rest of a sibling that answered at once."""
     searching = (use("search_documents", about=number) for number in range(8))
     script = Script().plan(*topics(2)).work("T1", *searching, answer("Found at last.")).work("T2", answer("Known."))
     async with forgetful(script.synthesis(report("Found at last."))) as opened:
@@ -52,8 +52,8 @@ async def test_a_child_that_needs_more_asks_its_parent(forgetful: OpenEnvironmen
     ("child", "turns"),
     [("", -1), ("a stranger", 7), ("the parent", 7), ("a child", 0), ("a child", 7), ("a child", 10**9)],
 )
-async def test_a_forged_request_changes_nothing(forgetful: OpenEnvironment, child: str, turns: int) -> None:
-    """A grant request in anyone's name and an unasked grant leave the books and the outcome as they are."""
+async def test_forged_grant_messages_change_nothing(forgetful: OpenEnvironment, child: str, turns: int) -> None:
+    """A request in anyone's name and an unrequested grant leave budget and outcome as they are."""
     held = Held(answer("Known."))
     async with forgetful(Script().plan(subtask("T1")).work("", held)) as opened:
         session = await opened.start(GOAL, until=held)
@@ -80,10 +80,10 @@ async def test_a_forged_request_changes_nothing(forgetful: OpenEnvironment, chil
 @pytest.mark.parametrize(
     ("usd", "budget", "reason", "calls"), [("50", 2, "overcharged", 2), ("0.4", 8, "completed", 4)]
 )
-async def test_a_provider_that_charges_too_much_is_reported(
+async def test_a_charge_above_its_reservation_is_reported(
     forgetful: OpenEnvironment, usd: str, budget: int, reason: str, calls: int
 ) -> None:
-    """The report says what was charged beyond a reservation; beyond the budget nothing more is paid."""
+    """Beyond the budget, nothing more is paid."""
     dear = reply(answer("Known."), Decimal(usd))
     async with forgetful(Script().plan(*topics(2)).work("T1", dear)) as opened:
         result = await opened.run(limited(max_parallel=1, budget_usd=budget))
@@ -95,8 +95,8 @@ async def test_a_provider_that_charges_too_much_is_reported(
 
 
 @pytest.mark.parametrize("usd", [900_000, 80_000_000])
-async def test_no_claim_of_a_provider_breaks_the_books(forgetful: OpenEnvironment, usd: int) -> None:
-    """However much calls side by side claim to cost, the session ends with a report, and with all of it booked."""
+async def test_absurd_provider_charges_do_not_break_the_accounting(forgetful: OpenEnvironment, usd: int) -> None:
+    """However much parallel calls claim to cost, the session ends with a report that includes all of it."""
     dear = reply(use("search_documents", about=1), Decimal(usd))
     script = Script().plan(*topics(2)).work("T1", dear).work("T2", dear)
     async with forgetful(script) as opened:
@@ -106,8 +106,8 @@ async def test_no_claim_of_a_provider_breaks_the_books(forgetful: OpenEnvironmen
     assert result.usage.cost_usd == 2 * usd + COST
 
 
-async def test_a_nested_session_knows_what_models_have_proven_to_cost(forgetful: OpenEnvironment) -> None:
-    """What a model has charged above its reservation is reserved in sessions below, too, which then pay no more."""
+async def test_nested_sessions_reserve_the_real_cost_of_a_model(forgetful: OpenEnvironment) -> None:
+    """Once a model charged above its reservation, nested sessions reserve that much and do not pay more."""
     dear = reply(answer("Known."), Decimal("0.7"))
     nested = subtask("N1", agent="supervisor", instruction="Look into topic T2 as a whole.", after=["T1"])
     script = Script().plan(subtask("T1", instruction="Look into topic T1."), nested).work("T1", dear)
@@ -127,8 +127,8 @@ def never_content(cost: Decimal = COST) -> Script:
 
 
 @pytest.mark.parametrize("limits", [{"max_turns": 18}, {"budget_usd": 0.4, "max_turns": 100}], ids=["turns", "dollars"])
-async def test_the_whole_tree_keeps_its_limits(run: RunSession, limits: dict[str, object]) -> None:
-    """Five insatiable agents, planning and synthesis stay within each limit, and the books equal the bill."""
+async def test_a_tree_of_agents_keeps_the_session_limits(run: RunSession, limits: dict[str, object]) -> None:
+    """With five agents that never stop, plan and synthesis included, the recorded spend equals the bill."""
     request = limited(**limits)
     result, opened = await run(never_content(Decimal("0.02")), request)
 
@@ -148,10 +148,10 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(("shape", "first"), [*zip(SHAPES, cycle(["answers", "uses tools"]), strict=False)])
-async def test_the_smallest_limits_that_are_named_always_end_in_a_report(
+async def test_the_smallest_limits_that_a_refusal_names_suffice_for_a_report(
     environment: OpenEnvironment, shape: str, first: str
 ) -> None:
-    """Under exactly the limits that a refusal names, every plan ends in a report, even at the highest price."""
+    """This holds for every plan, even at the highest price."""
 
     def dear(turn: BaseModel) -> Turn:
         return lambda call: reply(turn, most_expensive(call))

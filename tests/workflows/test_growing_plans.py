@@ -34,8 +34,8 @@ def _orders(*ports: str) -> tuple[str, ...]:
     return tuple(f"Find out who runs the port of {port}, with a source." for port in ports)
 
 
-async def test_a_template_becomes_one_subtask_for_each_item(environment: OpenEnvironment) -> None:
-    """One turn writes them from the list; they share the list as input, and what followed reads them all."""
+async def test_a_template_expands_to_one_subtask_per_item(environment: OpenEnvironment) -> None:
+    """One turn writes them from the list; each has the list as input, and their dependents read all of them."""
     script = SCRIPT.on("expand", expanded(*_orders(*PORTS), omitted=["Dun"]))
     async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
@@ -95,10 +95,10 @@ async def test_a_template_becomes_one_subtask_for_each_item(environment: OpenEnv
         ),
     ],
 )
-async def test_a_template_without_subtasks_is_a_named_gap(
+async def test_a_template_without_valid_subtasks_is_a_gap(
     run: RunSession, listed: BaseModel, expansion: BaseModel, gap: str
 ) -> None:
-    """Whatever keeps a list from becoming valid subtasks, the report says so, and what requires them is skipped."""
+    """Whatever the reason, the report states it, and subtasks that require the template are skipped."""
     script = SCRIPT.work("largest", listed).on("expand", expansion)
     result, opened = await run(script, GOAL)
 
@@ -112,8 +112,8 @@ async def test_a_template_without_subtasks_is_a_named_gap(
     assert result.reserved_usd == 0
 
 
-async def test_errors_of_an_expansion_go_back_to_the_model_once(run: RunSession) -> None:
-    """It is told every reason, the same as for a plan; the turn that gave nothing is wasted."""
+async def test_expansion_errors_go_back_to_the_model_once(run: RunSession) -> None:
+    """It gets every reason, as for a plan; the failed turn is waste."""
     first, second = expanded(*_orders("Arle", "Arle")), expanded(*_orders("Arle", "Brin"))
     result, opened = await run(SCRIPT.on("expand", first, second), GOAL)
 
@@ -124,8 +124,8 @@ async def test_errors_of_an_expansion_go_back_to_the_model_once(run: RunSession)
     assert result.wasted.turns == 1
 
 
-async def test_an_expansion_fits_the_limits(run: RunSession) -> None:
-    """The model is told how many subtasks the turns allow beside those that wait; what it writes beyond is a gap."""
+async def test_an_expansion_fits_the_remaining_turns(run: RunSession) -> None:
+    """The model is told how many subtasks fit besides the waiting ones; those beyond become gaps."""
     ports = [f"P{number}" for number in range(30)]
     result, opened = await run(
         SCRIPT.on("expand", expanded(*_orders(*ports))), GOAL.model_copy(update={"limits": Limits(max_turns=14)})
@@ -139,8 +139,8 @@ async def test_an_expansion_fits_the_limits(run: RunSession) -> None:
     assert result.usage.turns <= 14
 
 
-async def test_a_nested_session_asks_for_what_its_plan_needs(run: RunSession) -> None:
-    """A plan beyond its share is not refused while the session above has turns; nor is a list that grows beyond it."""
+async def test_a_nested_session_requests_the_turns_that_its_plan_needs(run: RunSession) -> None:
+    """A plan or expansion beyond its share is not refused while its parent session has turns."""
     nested = subtask("T1", "supervisor", instruction="Survey the ports of the whole coast.")
     others = [subtask(f"W{number}", "writer", ["T1"]) for number in range(4)]
     parts = [subtask(f"N{number}") for number in range(6)]
@@ -159,8 +159,8 @@ async def test_a_nested_session_asks_for_what_its_plan_needs(run: RunSession) ->
     assert result.reserved_usd == 0
 
 
-async def test_a_nested_session_takes_the_places_that_are_left(run: RunSession) -> None:
-    """No more agents than max_parallel are at work in the whole tree; as many are, once others need no place."""
+async def test_a_tree_of_sessions_runs_exactly_max_parallel_agents(run: RunSession) -> None:
+    """A nested session uses the places that others do not need, and never more."""
     most = 3
     at_work: list[Held] = []
     peaks: list[int] = []
@@ -193,7 +193,7 @@ async def test_a_nested_session_takes_the_places_that_are_left(run: RunSession) 
 
 
 async def test_a_review_may_add_a_template(run: RunSession) -> None:
-    """A list that has been found already grows at once into what the review misses."""
+    """A list that already exists expands at once into what the review misses."""
     added = reviewed(EACH, missing=["who runs them"])
     script = Script().plan(LIST).on("expand", expanded(*_orders("Arle", "Brin"))).on("review", reviewed())
     script = script.on("review", added, when=lambda call: "T2-1" not in call.messages[0].text)
@@ -222,8 +222,8 @@ def added(id_: str, after: list[str] | None = None, instruction: str = "") -> di
     return {"edit": "add", "subtask": {"id": id_, "agent": "reader", "instruction": text, "depends_on": after or []}}
 
 
-async def test_what_has_not_begun_is_edited_and_the_rest_goes_on(forgetful: OpenEnvironment) -> None:
-    """Any edit, by any client, while another subtask runs, counts once, and is named in the report, not as a gap."""
+async def test_subtasks_that_have_not_started_can_be_edited(forgetful: OpenEnvironment) -> None:
+    """Others keep running; an edit from any client counts once and is listed in the report, not as a gap."""
     first = Held(answer("Known."))
     script = Script().plan(*PLAN).work("topic T1", first)
     edits = [
@@ -259,8 +259,8 @@ async def test_what_has_not_begun_is_edited_and_the_rest_goes_on(forgetful: Open
     assert result.usage.turns == len(opened.model.calls) == 7
 
 
-async def test_an_edit_is_refused_as_a_whole_with_the_reason(environment: OpenEnvironment) -> None:
-    """What has begun, is unknown, is needed by others, would be a loop or a repetition, or goes beyond the limits."""
+async def test_an_invalid_plan_edit_is_refused_as_a_whole_with_the_reason(environment: OpenEnvironment) -> None:
+    """Reasons are started, unknown or needed subtasks, cycles, duplicates and exceeded limits."""
     first = Held(answer("Known."))
     same = PLAN[0].instruction.upper()
     refused: dict[str, list[dict[str, Any]]] = {
@@ -295,8 +295,8 @@ async def test_an_edit_is_refused_as_a_whole_with_the_reason(environment: OpenEn
     assert result.edits == ()
 
 
-async def test_a_plan_is_edited_before_it_is_approved(environment: OpenEnvironment) -> None:
-    """Edits in a few words, as often as wanted; the approval is then for the plan as edited."""
+async def test_a_plan_can_be_edited_before_it_is_approved(environment: OpenEnvironment) -> None:
+    """Edits can be repeated; the approval is then for the edited plan."""
     request = EDITED.model_copy(update={"approval": "plan"})
     async with environment(Script().plan(*PLAN)) as opened:
         session = await opened.start(request, until="awaiting_approval")
@@ -308,8 +308,8 @@ async def test_a_plan_is_edited_before_it_is_approved(environment: OpenEnvironme
     assert [(record.id, record.depends_on) for record in result.subtasks] == [("T1", ()), ("T2", ("T1",)), ("T5", ())]
 
 
-async def test_what_is_added_last_is_carried_out_too(environment: OpenEnvironment) -> None:
-    """To a plan of one subtask, while a template becomes its subtasks, and while the outcomes are reviewed."""
+async def test_subtasks_added_late_are_executed_too(environment: OpenEnvironment) -> None:
+    """They may be added to a plan of one subtask, during a template's expansion, and during the review."""
     first, growing, looking = Held(answer("Known.")), Held(expanded("Look at the first port.")), Held(reviewed())
     script = Script().plan(subtask("T1")).work("topic T1", first).on("expand", growing)
     script = script.on("review", looking, when=lambda call: not getattr(call.task, "waiting", ()))

@@ -50,8 +50,8 @@ async def happenings(opened: SessionEnvironment, held: Held) -> list[object]:
     return told
 
 
-async def test_clients_are_told_the_same_as_by_a_real_server(client: Client, tmp_path: Path) -> None:
-    """Starts, updates, queries, cancellations and ends, and refusals in the same words."""
+async def test_the_in_memory_server_answers_like_a_real_server(client: Client, tmp_path: Path) -> None:
+    """Starts, updates, queries, cancellations and ends match, and so do the words of refusals."""
     told: list[list[object]] = []
     for server in (client, None):
         held = Held(answer("Known."))

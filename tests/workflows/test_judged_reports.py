@@ -35,9 +35,10 @@ TWO = Script().plan(*topics(2))
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
-async def test_a_report_states_how_it_stands_by_each_criterion(run: RunSession, *, is_nested: bool) -> None:
-    """One more turn grades what the reader sees: the report with its citations, and what its sources say. The criteria
-    are not those of a nested session."""
+async def test_a_report_is_graded_by_each_criterion(run: RunSession, *, is_nested: bool) -> None:
+    """One more turn grades what the reader sees: the report with its citations, and its sources' text. A nested session
+    is not graded.
+    """
     nested = subtask("T1", "supervisor", instruction="Look into the notice as a whole.")
     script = ONE.plan(nested, goal=GOAL.goal) if is_nested else ONE
     result, opened = await run(script.on("grade", graded("", "")), GOAL)
@@ -94,8 +95,8 @@ async def test_a_report_that_fails_a_criterion_is_revised(
         pytest.param(Limits(), graded(), id="the model grades nothing"),
     ],
 )
-async def test_a_report_that_is_not_graded_says_so(run: RunSession, limits: Limits, grades: BaseModel) -> None:
-    """Grades that cannot be had are a named gap, never a pass, and cost nothing that the limits do not allow."""
+async def test_a_report_that_could_not_be_graded_says_so(run: RunSession, limits: Limits, grades: BaseModel) -> None:
+    """Missing grades are a gap, never a pass, and cost nothing that the limits do not allow."""
     script = ONE.plan(subtask("T1")).on("grade", grades).work("", use("search_documents"), use("read_document"), FOUND)
     result, _ = await run(script, GOAL.model_copy(update={"limits": limits}))
 
@@ -146,11 +147,12 @@ def _omitting(pattern: str) -> Callable[[ModelCall], JudgeClaimsAnswer]:
         (_omitting(OBJECTION.pattern), "supported", "cited"),
     ],
 )
-async def test_only_what_code_and_judge_agree_on_is_supported(
+async def test_a_claim_is_supported_only_if_code_and_judge_agree(
     run: RunSession, judge: Turn, true: Verification, false: Verification
 ) -> None:
-    """Whoever agrees with everything agrees with what code finds against a claim. A claim is cited where no judge, or
-    no verdict, says more, and where none dismisses what code finds against it."""
+    """A judge that agrees with everything also agrees with objections that code finds. Without a verdict a claim is
+    only cited, and so it is if no verdict dismisses an objection.
+    """
     text = f"{TRUE}\n\n{FALSE}\n\nI hope this helps."
     result, opened = await run(_written(text, text).on("judge_claims", judge), CLAIMS_GOAL)
 
@@ -161,9 +163,10 @@ async def test_only_what_code_and_judge_agree_on_is_supported(
     assert result.confidence <= (worth[true] + worth[false]) / 2
 
 
-async def test_what_a_source_contradicts_goes_back_once(run: RunSession) -> None:
-    """The writer is told which claim and why; what it corrects counts, and what it repeats is shown as contradicted. A
-    revision that is no better is dropped, and what it cost is waste."""
+async def test_a_claim_that_its_source_contradicts_is_returned_once(run: RunSession) -> None:
+    """The writer is told which claim and why; corrections count, repeats are shown as contradicted. A revision that is
+    no better is dropped, and its cost is waste.
+    """
     judge = claim_judge(verdict="contradicts", of="It costs 3")
     wrong, right = "It costs 3 [S1.1].", TRUE
     corrected, opened = await run(_written(wrong, right).on("judge_claims", judge), CLAIMS_GOAL)
@@ -180,8 +183,8 @@ async def test_what_a_source_contradicts_goes_back_once(run: RunSession) -> None
     assert [claim.problem for claim in repeated.claims] == ["It says 4."]
 
 
-async def test_a_judge_is_paid_from_the_budget(run: RunSession) -> None:
-    """Whatever the budget, it holds; where it pays for no judge, nothing is supported."""
+async def test_the_claim_judge_is_paid_from_the_session_budget(run: RunSession) -> None:
+    """The budget always holds; if it cannot pay for a judge, no claim is supported."""
     for cents in (14, 16, 30, 200):
         limits = CLAIMS_GOAL.limits.model_copy(update={"budget_usd": Decimal(cents) / 100})
         result, opened = await run(_written(TRUE, TRUE), CLAIMS_GOAL.model_copy(update={"limits": limits}))
@@ -200,8 +203,8 @@ async def test_a_judge_is_paid_from_the_budget(run: RunSession) -> None:
         (TRUE, "completed", ""),
     ],
 )
-async def test_a_report_that_states_nothing_is_no_answer(run: RunSession, text: str, ending: str, gap: str) -> None:
-    """A refusal or a question instead of an answer is named, whatever confidence its writer has; so is no text."""
+async def test_a_report_that_states_nothing_is_not_an_answer(run: RunSession, text: str, ending: str, gap: str) -> None:
+    """A refusal, a question or an empty text is named as such, whatever the writer's confidence."""
     result, _ = await run(_written(text).on("judge_claims", claim_judge()), CLAIMS_GOAL)
 
     assert (result.stop_reason, result.gaps) == (ending, (gap,) if gap else ())

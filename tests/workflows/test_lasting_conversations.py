@@ -48,10 +48,13 @@ async def _talk_through(talk: Conversation, numbers: Iterable[int], decide: Call
         assert (reply.text, reply.answers) == (f"Reply {number}.", (2 * number - 1,))
 
 
-async def test_a_long_conversation_with_days_between(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of thirty messages gets its own reply though the worker is lost after every task, server, worker and client
-    are lost in the middle, while an approval waits, and runs continue as new; an approval can wait for a day, and costs
-    the agent no time; the agent reads the whole conversation."""
+async def test_a_long_conversation_survives_restarts_and_days_of_waiting(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of thirty messages gets its own reply, though the worker is lost after every task, and everything is lost
+    once while an approval waits and runs continue as new. An approval can wait for a day without costing agent time,
+    and the agent reads the whole conversation.
+    """
     monkeypatch.setattr(run_end, "MOST_EVENTS", 60)
     script = Script().on("converse", _support)
 
@@ -85,9 +88,10 @@ async def test_a_long_conversation_with_days_between(desk: Desk, monkeypatch: py
     assert len(before.model.calls) + len(opened.model.calls) == 32
 
 
-async def test_a_slack_thread_is_one_conversation(desk: Desk) -> None:
-    """The recipe, as its page has it: an event that Slack repeats is the same message, two at once are both answered,
-    and after server and worker are lost a repeated one gets the reply that it had."""
+async def test_the_slack_recipe_maps_a_thread_to_one_conversation(desk: Desk) -> None:
+    """The code is the page's: an event that Slack repeats is the same message, two at once are both answered, and after
+    server and worker are lost a repeated event gets its earlier reply.
+    """
     names: dict[str, Any] = {}
     [recipe] = re.findall(r"^```python\n(.*?)^```$", SLACK.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     exec(compile(recipe, str(SLACK), "exec"), names)

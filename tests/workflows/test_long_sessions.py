@@ -77,10 +77,10 @@ def _lasting(result: Report) -> Mapping[str, object]:
 
 @pytest.mark.slow
 @pytest.mark.real_server
-async def test_a_session_that_continues_as_new_reports_what_any_other_does(
+async def test_continue_as_new_does_not_change_the_report(
     environment: OpenEnvironment, run: RunSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All state goes on in the next run, a nested session's too; it is one session to all who look at it."""
+    """All state is carried over, a nested session's too, and lists and traces show one session."""
     usual, _ = await run(_eventful(), GOAL)
     monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
     async with environment(_eventful()) as opened:
@@ -105,8 +105,8 @@ async def test_a_session_that_continues_as_new_reports_what_any_other_does(
 
 
 @pytest.mark.usefixtures("short_histories")
-async def test_messages_reach_a_session_whichever_run_it_is_in(environment: OpenEnvironment) -> None:
-    """Each update is applied once and answered, queries are answered, and the deadline is that of the first run."""
+async def test_messages_reach_a_session_in_whichever_run_it_is(environment: OpenEnvironment) -> None:
+    """Each update is applied and answered once, queries are answered, and the first run's deadline stays."""
     held = Held(answer("Late."))
     async with environment(_one_after_another(4).work("T4", held)) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan", "review": "never"}))
@@ -131,8 +131,8 @@ async def test_messages_reach_a_session_whichever_run_it_is_in(environment: Open
 @pytest.mark.slow
 @pytest.mark.real_server
 @pytest.mark.usefixtures("short_histories")
-async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnvironment) -> None:
-    """After a reset of the newest run its running child is awaited, and tasks of earlier runs are refused."""
+async def test_resetting_a_later_run_pays_nothing_twice(environment: OpenEnvironment) -> None:
+    """The running child is awaited, and tasks of earlier runs are refused as duplicates."""
     held = Held(answer("", status="no_answer"))
     script = _one_after_another(4).work("T3", held, agent="reader").refine(refined(TWIN))
     async with environment(script) as opened:
@@ -152,8 +152,8 @@ async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnv
 @pytest.mark.slow
 @pytest.mark.real_server
 @pytest.mark.usefixtures("short_histories")
-async def test_nobody_else_hands_on_a_state(environment: OpenEnvironment) -> None:
-    """A state that a client sends is refused; one that a stranger's workflow continues with pays for nothing."""
+async def test_forged_carried_state_is_refused_or_pays_for_nothing(environment: OpenEnvironment) -> None:
+    """A client's state is refused, and a foreign workflow that continues as new with one pays for nothing."""
     async with environment(_one_after_another(2)) as opened:
         client, queue = opened.chargehand.client, opened.chargehand.task_queue
         session = await opened.chargehand.start(GOAL.model_copy(update={"review": "never"}))
@@ -201,8 +201,8 @@ def many_rounds(*last: Turn) -> Script:
 
 @pytest.mark.real_server
 @pytest.mark.usefixtures("runs_of_four_rounds")
-async def test_a_subtask_continues_as_new_and_loses_nothing(environment: OpenEnvironment) -> None:
-    """What it knows, owes and may do goes on in the next run; turns, dollars and sources add up in the end."""
+async def test_a_subtask_keeps_its_state_across_continue_as_new(environment: OpenEnvironment) -> None:
+    """Knowledge, spend and grants carry over, and turns, dollars and sources add up at the end."""
     done = answer("It says so.", ref=READ.ref, quote=QUOTED.quote)
     async with environment(many_rounds(done)) as opened:
         client = opened.chargehand.client
@@ -227,8 +227,8 @@ async def test_a_subtask_continues_as_new_and_loses_nothing(environment: OpenEnv
 
 
 @pytest.mark.usefixtures("runs_of_four_rounds")
-async def test_a_later_run_can_be_stopped(environment: OpenEnvironment) -> None:
-    """Finishing a session stops the subtask whatever run it is in; the notes of the first run are handed back."""
+async def test_finishing_a_session_stops_a_subtask_in_a_later_run(environment: OpenEnvironment) -> None:
+    """The notes of its first run are handed back."""
     held = Held(answer("Never."))
     async with environment(many_rounds(held)) as opened:
         session = await opened.start(ROUNDS_GOAL, until=held)

@@ -24,8 +24,8 @@ def well_behaved(*subtasks: SubtaskDraft) -> Script:
     )
 
 
-async def test_two_agents_work_and_one_report_comes_out(run: RunSession) -> None:
-    """A plan of two subtasks becomes one report with the sources that agents really read, and the sum of all costs."""
+async def test_a_plan_of_two_subtasks_becomes_one_report(run: RunSession) -> None:
+    """It has the sources that agents really read, and the sum of all costs."""
     result, opened = await run(well_behaved(subtask("T1"), subtask("T2", agent="analyst")), GOAL)
 
     assert not any(call.tools for call in opened.model.calls if call.agent == "supervisor")
@@ -43,16 +43,16 @@ async def test_two_agents_work_and_one_report_comes_out(run: RunSession) -> None
     assert result.usage.tool_calls == 2
 
 
-async def test_one_subtask_needs_no_synthesis(run: RunSession) -> None:
-    """A plan of one subtask costs a turn for the plan, the agent's own and the judge's; its answer is the report."""
+async def test_a_plan_of_one_subtask_needs_no_synthesis(run: RunSession) -> None:
+    """It costs turns for the plan, the agent and the judge; the agent's answer is the report."""
     result, opened = await run(well_behaved(subtask("T1")), GOAL)
 
     assert result.answer == "It is known [S1]."
     assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "judge_claims"]
 
 
-async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(run: RunSession) -> None:
-    """T3, which needs only T1, finishes while T2 is still being worked on: subtasks are not started in waves."""
+async def test_a_subtask_starts_as_soon_as_its_own_inputs_are_ready(run: RunSession) -> None:
+    """T3, which needs only T1, finishes while T2 is still running: subtasks do not run in waves."""
     third_is_done = asyncio.Event()
 
     def third(_: ModelCall) -> BaseModel:
@@ -66,7 +66,7 @@ async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(run: RunSess
     assert [record.state for record in result.subtasks] == ["success", "success", "success"]
 
 
-async def test_ten_agents_of_a_deep_session_all_work(run: RunSession) -> None:
+async def test_a_deep_session_executes_a_plan_of_ten_subtasks(run: RunSession) -> None:
     """A plan of ten subtasks, as deep research has them, is carried out whole."""
     goal = "What do the documents say about the topics?"
     request = SessionRequest(goal=goal, profile="deep", review="never", limits=Limits(max_turns=60))

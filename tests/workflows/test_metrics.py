@@ -190,8 +190,8 @@ async def _replay(sessions: Sequence[str], client: Client) -> None:
         await client.get_workflow_handle(workflow_id).query("__stack_trace")
 
 
-async def test_figures_are_those_of_the_reports(watched: Watched) -> None:
-    """They equal what sessions report, though a restarted worker has replayed them; a lost child is apart."""
+async def test_metrics_equal_the_figures_of_the_reports(watched: Watched) -> None:
+    """They hold even though a restarted worker replayed the sessions; a lost child is counted separately."""
     scrape = await watched.scrape()
     spend = [line for each in watched.reports for line in each.spend]
     used = sum((line.usage for line in spend if line.purpose != "lost"), Usage())
@@ -216,8 +216,8 @@ async def test_figures_are_those_of_the_reports(watched: Watched) -> None:
     assert scrape.sum("chargehand_session_duration_count") == len(watched.reports)
 
 
-async def test_what_went_wrong_is_counted(watched: Watched) -> None:
-    """A provider's failure and the breaker that it opened, limits, a repeated call and a rejected plan."""
+async def test_failures_and_refusals_are_counted(watched: Watched) -> None:
+    """This covers a provider's failures, the breaker, limits, a repeated call and a rejected plan."""
     scrape = await watched.scrape()
 
     assert scrape.by(metrics.PROVIDER_ERRORS, "kind") == {"ProviderUnavailable": FAILURES}
@@ -227,8 +227,8 @@ async def test_what_went_wrong_is_counted(watched: Watched) -> None:
     assert scrape.by(metrics.SUBTASKS_ENDED, "end") == {"success": 2, "failure": 3}
 
 
-async def test_text_that_may_not_leave_is_counted() -> None:
-    """A call that would take private text out is counted where the leak check refuses it, and its tool is not timed."""
+async def test_calls_refused_by_the_leak_check_are_counted() -> None:
+    """A refused call's tool is not timed."""
     buffer = MetricBuffer(100)
     environment = ActivityEnvironment()
     environment.metric_meter = Runtime(telemetry=TelemetryConfig(logging=None, metrics=buffer)).metric_meter
@@ -265,8 +265,8 @@ async def lone_client() -> AsyncGenerator[Client]:
         yield client
 
 
-async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_client: Client) -> None:
-    """However often its task fails; a nested session is a part of it; a workflow of an unknown type counts as stuck."""
+async def test_a_session_blocked_by_a_bug_counts_as_open(lone_client: Client) -> None:
+    """This holds however often its task fails; nested ones do not count, and an unknown workflow type is stuck."""
     buffer = MetricBuffer(10_000)
     runtime = Runtime(telemetry=TelemetryConfig(logging=None, metrics=buffer))
     connected = await connect(lone_client, runtime=runtime)
@@ -307,8 +307,8 @@ async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_clie
     assert values(metrics.SESSIONS_ENDED.name) == []
 
 
-async def test_labels_are_few(watched: Watched) -> None:
-    """No label holds an id or a word of a session, so that the number of series does not grow with them."""
+async def test_metric_labels_have_few_values(watched: Watched) -> None:
+    """No label contains a session's id or text, so that the number of series stays bounded."""
     scrape = await watched.scrape()
 
     labels = {label for name, has, _ in scrape.samples if name.startswith("chargehand") for label in has}
@@ -320,8 +320,8 @@ async def test_labels_are_few(watched: Watched) -> None:
     assert not any(each.session in value for each in watched.reports for value in values)
 
 
-def test_a_label_with_too_many_values_gets_no_more() -> None:
-    """Beyond its bound, and for a name that nobody would give, the value is `other`; known ones stay."""
+def test_a_metric_label_beyond_its_bound_becomes_other() -> None:
+    """Unusual names become `other` too; known values are kept."""
     label = BoundedLabel(2)
 
     values = [label.of(each) for each in ("a", "b\n", "b", "c", "a", "x" * 200)]
@@ -329,8 +329,8 @@ def test_a_label_with_too_many_values_gets_no_more() -> None:
     assert values == ["a", OTHER, "b", OTHER, "a", OTHER]
 
 
-async def test_every_metric_in_use_exists(watched: Watched) -> None:
-    """Panels and alerts ask for what a worker really says; all that is ours is said, and documented."""
+async def test_every_metric_in_dashboards_alerts_and_docs_exists(watched: Watched) -> None:
+    """Conversely, each of our metrics is recorded and documented."""
     scrape = await watched.scrape()
     names = scrape.names
     page = GUIDE.read_text(encoding="utf-8")
@@ -350,7 +350,7 @@ def _families(names: set[str]) -> set[str]:
     return names | {name.removesuffix("_bucket") for name in names}
 
 
-def test_alerts_are_explained() -> None:
+def test_every_alert_has_a_runbook_section() -> None:
     """Each alert is one of Prometheus's, and says where to read what to do."""
     groups = YAML(typ="safe").load(ALERTS)["groups"]  # pyright: ignore[reportUnknownMemberType]  # as in test_compose
     rules = [each for group in groups for each in group["rules"] if "alert" in each]
@@ -363,8 +363,8 @@ def test_alerts_are_explained() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")
-def test_prometheus_reads_its_files() -> None:
-    """Prometheus's own tool finds no mistake in the scrape file and the rules, and has them fire when they should."""
+def test_prometheus_accepts_its_config_and_alert_rules() -> None:
+    """`promtool` finds no mistake, and the alerts fire when they should."""
     fire = Path(__file__).with_name("alerts_that_fire.yml")
 
     subprocess.run(["promtool", "check", "config", ALERTS.with_name("prometheus.yml")], check=True, timeout=60)
@@ -372,7 +372,7 @@ def test_prometheus_reads_its_files() -> None:
 
 
 def test_the_dashboard_can_be_imported() -> None:
-    """Panels have ids and places of their own, and ask whatever Prometheus is chosen."""
+    """Panels have unique ids and positions, and query whichever Prometheus is selected."""
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     panels = dashboard["panels"]
 

@@ -44,10 +44,10 @@ async def _run(chargehand: Chargehand) -> None:
 
 
 @pytest.mark.parametrize(("hook", "kind", "wrong"), [(*case, wrong) for case, each in WRONG.items() for wrong in each])
-async def test_a_result_of_a_wrong_type_ends_the_session(
+async def test_a_plugin_hook_result_of_the_wrong_type_fails_the_session(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, hook: Hook, kind: str, wrong: object
 ) -> None:
-    """It would otherwise be a traceback in a workflow task that is tried for ever."""
+    """Otherwise it would raise in a workflow task, which is retried forever."""
     _added.update(hook=hook, kind=kind, returned=wrong)
     monkeypatch.setenv(SETTING, __name__)
     installed.cache_clear()

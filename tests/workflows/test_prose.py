@@ -59,9 +59,10 @@ def _agent(replies: Sequence[ScriptedReply]) -> Respond:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_what_an_agent_says_in_prose_is_kept(wire: str, tmp_path: Path) -> None:
-    """It is shown its own words once, to put them in JSON; if it does not, they are a partial outcome with a gap. One
-    that does, or says how it came to its JSON first, has answered; broken JSON is no prose."""
+async def test_an_answer_in_prose_is_kept_as_partial(wire: str, tmp_path: Path) -> None:
+    """The agent gets its own words back once, to put them into JSON; otherwise they are a partial outcome with a gap.
+    Text around valid JSON is fine; broken JSON is not prose.
+    """
     better, draft = f"{PROSE} That is the end of May.", answer("Three months.")
     around = saying(f"I have read clause 4.\n```json\n{draft.text}\n```\nThat is all.")
     replies = ([saying(PROSE), saying(better)], [saying(PROSE), draft], [around], [saying(draft.text[:-1])] * 8)

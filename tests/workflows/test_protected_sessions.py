@@ -61,10 +61,8 @@ async def everything_stored(client: Client, session_id: str) -> str:
     return "\n".join(kept)
 
 
-async def test_nothing_that_was_said_can_be_read_on_the_server(
-    client: Client, encrypted: Client, tmp_path: Path
-) -> None:
-    """Goal, plan, instructions, tool output, answers, summaries and errors leave no word in what the server keeps."""
+async def test_session_text_cannot_be_read_on_the_server(client: Client, encrypted: Client, tmp_path: Path) -> None:
+    """This covers goal, plan, instructions, tool output, answers, summaries and errors."""
     async with open_environment(encrypted, tmp_path, SINGING) as opened:
         for tool in opened.tools.values():
             tool.answer = tool.answer.model_copy(update={"output": {"text": f"a tool read {CANARY}"}})
@@ -82,8 +80,8 @@ async def test_nothing_that_was_said_can_be_read_on_the_server(
     assert CANARY not in kept
 
 
-async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Client, tmp_path: Path) -> None:
-    """A session that fails tells its client why; the server learns the type of the error and no word of it."""
+async def test_error_messages_cannot_be_read_on_the_server(client: Client, encrypted: Client, tmp_path: Path) -> None:
+    """The client gets the reason; the server gets only the error type."""
     message = f"the key of {CANARY} was refused"
     fault = ProviderFault(provider="scripted", code=CANARY)
     refused = ProviderError(message, fault, ErrorType.PROVIDER_REFUSED, is_final=True)
@@ -98,8 +96,8 @@ async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Clien
     assert CANARY not in kept
 
 
-async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_path: Path) -> None:
-    """What a running model call keeps on the server by heartbeats cannot be read there either."""
+async def test_heartbeat_details_are_encrypted(client: Client, encrypted: Client, tmp_path: Path) -> None:
+    """They keep the state of a running model call on the server."""
     held = Held(SINGING)
     script = SINGING.on("plan", held)
     async with open_environment(encrypted, tmp_path, script) as opened:
@@ -121,10 +119,10 @@ async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_p
     ("protection", "problem"),
     [("encryption", r"is not encrypted.*--codec-endpoint"), ("storage", "written to another storage")],
 )
-async def test_input_that_a_worker_cannot_take_is_refused_by_name(
+async def test_unreadable_session_input_is_refused_with_the_reason(
     client: Client, encrypted: Client, tmp_path: Path, protection: str, problem: str
 ) -> None:
-    """A session whose input is in clear, or stored where its worker does not look, ends at once and says so."""
+    """Plain input, or input in a storage that the worker does not use, ends the session at once."""
     elsewhere, storing = [
         await connect(client, storage=Storage(PayloadDirectory(tmp_path / name, "default"), 200)) for name in "ab"
     ]
@@ -137,8 +135,8 @@ async def test_input_that_a_worker_cannot_take_is_refused_by_name(
     assert refusal.value.error_type is ErrorType.INVALID_INPUT
 
 
-async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_path: Path) -> None:
-    """While encryption is being switched on, sessions from before are still carried on, and answered encrypted."""
+async def test_plain_input_can_be_accepted_while_switching_to_encryption(client: Client, tmp_path: Path) -> None:
+    """Older sessions are continued, and answered encrypted."""
     willing = await connect(client, Encryption(OLD, "old", accept_plain=True))
 
     async with open_environment(willing, tmp_path, SINGING) as opened:
@@ -168,7 +166,7 @@ async def _start_held(starter: Client, folder: Path) -> tuple[Session, str]:
 
 
 async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypted: Client, tmp_path: Path) -> None:
-    """A worker without the key changes nothing and pays nothing; with the key the same session goes on to its end."""
+    """A worker without it changes and pays nothing; with the key the same session completes."""
     session, queue = await _start_held(encrypted, tmp_path)
     keyless = await connect(client, Encryption(NEW, "new"))
     async with open_environment(keyless, tmp_path, SINGING, task_queue=queue) as without:
@@ -186,8 +184,8 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
 
 
 @pytest.mark.slow
-async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Client, tmp_path: Path) -> None:
-    """A payload that is gone fails no session: who needs it waits until it is back."""
+async def test_a_session_waits_for_a_missing_payload_to_come_back(client: Client, tmp_path: Path) -> None:
+    """A payload that is gone does not fail the session."""
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
     storing = await connect(client, storage=Storage(directory, threshold_bytes=200))
     session, queue = await _start_held(storing, tmp_path)
@@ -202,8 +200,8 @@ async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Cli
     assert result.stop_reason == "completed"
 
 
-async def test_cleaning_spares_what_a_session_may_need(tmp_path: Path) -> None:
-    """Only payloads that are older than every workflow there is are deleted, and only if that is asked for."""
+async def test_cleaning_keeps_payloads_that_a_session_may_need(tmp_path: Path) -> None:
+    """Only payloads older than every workflow are deleted, and only if requested."""
     async with local_server() as client:
         directory = PayloadDirectory(tmp_path, client.namespace)
         storing = await connect(client, storage=Storage(directory, threshold_bytes=200))
@@ -275,10 +273,10 @@ async def _outcome(client: Client, how: str) -> str:
 @pytest.mark.parametrize(
     ("how", "stored"), first_fast([("input", "done"), ("result", "xxxx"), ("activity result", "done")])
 )
-async def test_what_is_too_large_fails_at_once_and_is_not_too_large_with_storage(
+async def test_an_oversized_payload_fails_at_once_unless_stored_externally(
     client: Client, tmp_path: Path, how: str, stored: str
 ) -> None:
-    """3 MB are refused at the first attempt, by a type that says why, unless large payloads are stored elsewhere."""
+    """3 MB are refused at the first attempt, with an error type that gives the reason."""
     storing = await connect(client, storage=Storage(PayloadDirectory(tmp_path, "default")))
 
     assert await _outcome(client, how) == ErrorType.PAYLOAD_TOO_LARGE
@@ -307,8 +305,8 @@ def _as_printed(value: object) -> object:
 
 
 @pytest.mark.parametrize("queried", first_fast(["plan", "status"]))
-async def test_any_client_reads_what_a_session_answers(client: Client, tmp_path: Path, queried: str) -> None:
-    """A client with the SDK's own converter starts a session, pastes the plan back, and reads a report of 200 KB."""
+async def test_a_plain_sdk_client_can_read_what_a_session_answers(client: Client, tmp_path: Path, queried: str) -> None:
+    """With the SDK's own converter it starts a session, sends the plan back, and reads a 200 KB report."""
     plain = await Client.connect(client.service_client.config.target_host)
     async with open_environment(await _storing(client, tmp_path), tmp_path, _SCRIPT) as opened:
         request = {"goal": "What is known?", "approval": "plan", "documents": None}
@@ -328,8 +326,8 @@ async def test_any_client_reads_what_a_session_answers(client: Client, tmp_path:
     assert [record["state"] for record in result["subtasks"]] == ["success", "success"]
 
 
-async def test_a_client_is_told_which_storage_it_lacks(client: Client, tmp_path: Path) -> None:
-    """A session comes out the same; a client without the storage gets a typed error that names it."""
+async def test_a_client_without_the_storage_gets_an_error_that_names_it(client: Client, tmp_path: Path) -> None:
+    """The session itself completes as usual."""
     async with open_environment(await _storing(client, tmp_path, results=True), tmp_path, _SCRIPT) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is known? " + "x" * 10_000))
         assert len((await session.result()).answer.encode()) > 200_000

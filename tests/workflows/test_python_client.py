@@ -31,10 +31,8 @@ from tests.workflows.test_main_path import well_behaved
 from tests.workflows.test_tool_approval import complaints_desk, pending
 
 
-async def test_documents_are_uploaded_by_path_and_by_bytes_and_passed_on_by_address(
-    environment: OpenEnvironment, tmp_path: Path
-) -> None:
-    """The workers read what was uploaded; what cannot be used is told by its place and the remedy."""
+async def test_documents_can_be_given_as_paths_bytes_or_addresses(environment: OpenEnvironment, tmp_path: Path) -> None:
+    """Workers read what was uploaded; an unusable document is named by its position, with the remedy."""
     lease = tmp_path / "lease.md"
     lease.write_text("Notice is three months.", encoding="utf-8")
     async with environment(well_behaved(subtask("T1"))) as opened:
@@ -52,15 +50,15 @@ async def test_documents_are_uploaded_by_path_and_by_bytes_and_passed_on_by_addr
     assert report.stop_reason == "completed"
 
 
-def test_a_path_in_a_request_is_told_where_it_belongs() -> None:
+def test_a_path_in_a_request_names_the_argument_that_uploads_it() -> None:
     """Whoever writes a path where an address stands learns which argument uploads it."""
     with pytest.raises(ValueError, match=r"'contract\.pdf' is a path; pass documents=\['contract\.pdf'\] to start"):
         SessionRequest(goal="What is owed?", documents=("contract.pdf",))
 
 
 @pytest.mark.real_server
-async def test_a_schedule_gives_each_session_an_id_of_its_own(environment: OpenEnvironment) -> None:
-    """Two sessions of one schedule are two sessions; the same id replaces a schedule."""
+async def test_each_session_of_a_schedule_has_its_own_id(environment: OpenEnvironment) -> None:
+    """Scheduling again under the same id replaces the schedule."""
     async with environment(well_behaved(subtask("T1"))) as opened:
         chargehand = opened.chargehand
         with pytest.raises(InvalidInput, match="give either cron or every"):
@@ -91,8 +89,8 @@ async def test_a_schedule_gives_each_session_an_id_of_its_own(environment: OpenE
 
 
 @pytest.mark.real_server
-async def test_only_the_report_of_a_finished_session_is_verified(environment: OpenEnvironment) -> None:
-    """What is verified is the session's own report; one that runs, and what is no session, is refused by its field."""
+async def test_only_a_finished_session_can_be_verified(environment: OpenEnvironment) -> None:
+    """A running or rejected session is refused by field; a finished one has its own report checked."""
     async with environment(well_behaved(subtask("T1"))) as opened:
         waiting = await opened.start(SessionRequest(goal="Who waits?", approval="plan"), until="awaiting_approval")
         with pytest.raises(SessionFailed, match="session: it still runs"):
@@ -109,10 +107,10 @@ async def test_only_the_report_of_a_finished_session_is_verified(environment: Op
 
 
 @pytest.mark.real_server
-async def test_a_session_without_a_worker_says_so(
+async def test_queries_and_updates_fail_when_no_worker_polls(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Queries and updates end instead of waiting for ever; once it has ended, its history says how."""
+    """They do not wait forever; once the session has ended, its history shows how."""
     monkeypatch.setattr(session, "_PATIENCE_SECONDS", 0.2)
     async with environment(well_behaved(subtask("T1"))) as opened:
         started = await Chargehand(opened.chargehand.client, "nobody-polls-this").start("Is anybody there?")
@@ -128,8 +126,8 @@ async def test_a_session_without_a_worker_says_so(
 _READER = f'tools = ["search_documents", "read_document"]\n{READS_DOCUMENTS}'
 
 
-async def test_a_worker_runs_sessions_in_a_process_of_ones_own(client: Client, tmp_path: Path) -> None:
-    """A client without Chargehand's converter is enough for a worker that serves crews of one's own."""
+async def test_a_worker_can_be_embedded_in_a_users_process(client: Client, tmp_path: Path) -> None:
+    """It serves the user's own crews, and a client without Chargehand's converter is enough for it."""
     crews = crew_folder(tmp_path, "inspectors", reader=_READER)
     (tmp_path / "rules.md").write_text("# Boilers\n\nThe valve of a boiler is tested every six months.\n")
     plain = await Client.connect(client.service_client.config.target_host)
@@ -146,8 +144,8 @@ async def test_a_worker_runs_sessions_in_a_process_of_ones_own(client: Client, t
     assert {each.agent for each in report.subtasks} == {"reader"}
 
 
-def test_a_missing_worker_is_named_by_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client package alone has the module, which says what to install."""
+def test_a_missing_worker_package_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client package alone has the module that raises the error."""
     for name in [each for each in sys.modules if each.partition(".")[0] == "chargehand_worker"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [each for each in sys.path if not (Path(each) / "chargehand_worker").is_dir()])
@@ -157,8 +155,8 @@ def test_a_missing_worker_is_named_by_its_extra(monkeypatch: pytest.MonkeyPatch)
             getattr(chargehand.worker, name)
 
 
-async def test_settings_that_cannot_be_used_are_named(client: Client, tmp_path: Path) -> None:
-    """Unknown names and invalid values are refused at once, wrong crews before anything polls."""
+async def test_unusable_worker_arguments_are_refused_by_name(client: Client, tmp_path: Path) -> None:
+    """Unknown names and invalid values fail at once, wrong crews before anything polls."""
     wrong = tmp_path / "wrong.toml"
     wrong.write_text(crew_text("inspectors", reader=_READER).replace("guidance", "guidence"), encoding="utf-8")
 
@@ -186,7 +184,7 @@ def commands(page: Path = _PAGE) -> list[list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.real_server
-async def test_updates_can_be_sent_by_the_temporal_cli(
+async def test_updates_can_be_sent_with_the_temporal_cli(
     environment: OpenEnvironment, client: Client, tmp_path: Path
 ) -> None:
     """Each command of the page does what the page says."""
@@ -233,8 +231,8 @@ async def test_updates_can_be_sent_by_the_temporal_cli(
 
 
 @pytest.mark.real_server
-async def test_a_conversation_can_be_held_by_the_temporal_cli(environment: OpenEnvironment, client: Client) -> None:
-    """It is opened, talked with, read and closed by the commands of its page."""
+async def test_a_conversation_can_be_held_with_the_temporal_cli(environment: OpenEnvironment, client: Client) -> None:
+    """The commands on its page open, continue, read and close it."""
     said: list[str] = []
     async with environment(Script().replies("pump", say("Is its lamp on?"))) as opened:
         for command in commands(_PAGE.with_name("conversations.md")):

@@ -66,8 +66,8 @@ def at_length(content: str) -> BaseModel:
     return short.model_copy(update={"content": content})
 
 
-async def test_an_agent_reads_what_its_subtask_rests_on_in_full(run: RunSession, crew_folder: Path) -> None:
-    """Directly or not: a text that its task shows shortened is read by page, with its sources."""
+async def test_an_agent_can_recall_its_inputs_in_full(run: RunSession, crew_folder: Path) -> None:
+    """It can read a direct or indirect input that its task shows shortened, page by page, with its sources."""
     script = (
         Script()
         .plan(subtask("T1"), subtask("T2"), subtask("T3", "writer", ["T1"]), subtask("T4", "writer", ["T3"]))
@@ -99,8 +99,8 @@ async def recalled(store: ArtifactStore, outcome: Outcome) -> ToolAnswer:
     return await Recall(store).use({"id": "T1", "page": 1}, context)
 
 
-async def test_files_are_read_too(tmp_path: Path) -> None:
-    """The text of a file that a tool made follows the outcome; what is no text is named."""
+async def test_recalled_outcomes_include_their_text_files(tmp_path: Path) -> None:
+    """A file that is not text is only named."""
     store = ArtifactStore(tmp_path)
     table = Artifact(uri=f"artifact:{store.put(b'a,b')}/t.csv", name="t.csv", media_type="text/csv", bytes=3)
     chart = Artifact(uri=f"artifact:{'0' * 64}/c.png", name="c.png", media_type="image/png", bytes=9, title="Costs")
@@ -114,8 +114,8 @@ async def test_files_are_read_too(tmp_path: Path) -> None:
     )
 
 
-async def test_an_outcome_is_read_at_once(tmp_path: Path) -> None:
-    """One of 10 KB is read whole, in less than the 20 ms of a database."""
+async def test_recalling_an_outcome_is_fast(tmp_path: Path) -> None:
+    """One of 10 KB is returned whole in less than 20 ms of CPU time, which a database would take."""
     outcome, store = Success(content="It is so in all of the harbours. " * 320), ArtifactStore(tmp_path)
     took: list[float] = []
     for _ in range(10):
@@ -128,10 +128,10 @@ async def test_an_outcome_is_read_at_once(tmp_path: Path) -> None:
     assert min(took) < 0.02
 
 
-async def test_private_text_that_is_recalled_is_not_sent_anywhere(
+async def test_recalled_private_text_is_sent_only_with_approval(
     environment: OpenEnvironment, crew_folder: Path
 ) -> None:
-    """As with inputs: though a person lets an agent that reaches out have it, another decides about each call."""
+    """Even if a person lets an agent that reaches out have an input, each call needs a decision of its own."""
 
     secret, harmless = (f"https://example.com/{page}" for page in ("ottokar-zibulski", "harmless"))
     searches = [request_tool("search", query=address) for address in (secret, harmless)]
@@ -165,8 +165,8 @@ FIRST, OTHER = "search_documents.md#L1", "read_document.md#L1"
 WORDS = "what search_documents read"
 
 
-async def test_what_another_agent_read_is_cited_by_its_number(environment: OpenEnvironment) -> None:
-    """A dependent reads the input's sources by number, adds its own behind them, and its outcome names all in full."""
+async def test_an_input_source_is_cited_by_its_short_ref(environment: OpenEnvironment) -> None:
+    """An agent numbers its own sources after those of its inputs, and its outcome has the full refs of all."""
     both = answer("Both [p1], [p2].", ref="p1", quote=WORDS)
     script = (
         Script()
@@ -197,8 +197,8 @@ def note(*claims: str, ref: str = READ.ref, quote: str = QUOTED.quote) -> ModelR
     return request_tools(*(("note", {"claim": claim, "ref": ref, "quote": quote}) for claim in claims))
 
 
-async def test_notes_cost_nothing_and_take_no_call_of_the_round(environment: OpenEnvironment) -> None:
-    """A round of many notes and eight other calls executes all of them; the notes are no tool calls that count."""
+async def test_notes_do_not_count_as_tool_calls(environment: OpenEnvironment) -> None:
+    """A round of many notes and eight other calls executes all of them."""
     reading = use(*["search_documents"] * 8)
     noting = note(*(f"Claim {number}." for number in range(12)))
     both = reading.model_copy(update={"tool_calls": (*noting.tool_calls, *reading.tool_calls)})
@@ -217,8 +217,8 @@ async def test_notes_cost_nothing_and_take_no_call_of_the_round(environment: Ope
     assert result.usage.tool_calls == 9
 
 
-async def test_the_next_attempt_has_the_notes_of_the_one_before(environment: OpenEnvironment) -> None:
-    """A second attempt begins with what the first one has noted, and may cite it without reading it again."""
+async def test_a_second_attempt_gets_the_notes_of_the_first(environment: OpenEnvironment) -> None:
+    """It may cite them without reading the source again."""
     again = subtask("T1", instruction="Read it once more.").instruction
     script = (
         Script()
@@ -240,10 +240,10 @@ async def test_the_next_attempt_has_the_notes_of_the_one_before(environment: Ope
     assert result.sources == (QUOTED,)
 
 
-async def test_an_agent_is_shown_the_pictures_that_it_reads(
+async def test_agents_see_the_pictures_that_they_read(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the turn after it read them, and in later ones; the history has their names alone. Text models get a gap."""
+    """Later turns include them, and the history has only their names. With text models the report has a gap."""
     folder = tmp_path / "documents"
     folder.mkdir()
     Image.effect_noise((300, 200), 90).save(folder / "chart.png")
@@ -283,8 +283,8 @@ _READING = (
 
 
 @pytest.mark.real_server
-async def test_every_turn_sees_the_whole_conversation_and_sends_what_is_new(environment: OpenEnvironment) -> None:
-    """The model sees every earlier round in order; the history grows with turns, not their square, from one task."""
+async def test_each_turn_sees_the_whole_conversation_but_sends_only_new_rounds(environment: OpenEnvironment) -> None:
+    """The model gets all earlier rounds in order; the history grows linearly with the turns."""
     async with environment(_READING) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
         result = await opened.run(DOCUMENTS.model_copy(update={"limits": Limits(max_turns=30)}))
@@ -307,8 +307,8 @@ async def test_every_turn_sees_the_whole_conversation_and_sends_what_is_new(envi
     assert max(sent[2:]) < 2 * len(_READ)
 
 
-async def test_a_worker_that_lacks_a_conversation_is_sent_all_of_it(tmp_path: Path) -> None:
-    """What was kept can vanish between any two turns: nothing is lost, and nothing is paid twice."""
+async def test_a_worker_without_the_stored_conversation_is_sent_all_of_it(tmp_path: Path) -> None:
+    """The store may vanish between any two turns: nothing is lost, and nothing is paid for twice."""
 
     def forgetful(call: ModelCall) -> Turn:
         shutil.rmtree(tmp_path / "conversations", ignore_errors=True)
@@ -358,9 +358,10 @@ async def run(folder: Path, compaction: Turn) -> tuple[Report, ScriptedModel, li
         return await opened.run(FOR_LONG), opened.model, rounds_before
 
 
-async def test_a_long_conversation_begins_anew(tmp_path: Path) -> None:
-    """Before the window fills, the agent sums up; the next turn sees summary and notes, and may cite what was read, by
-    the number that it had."""
+async def test_a_long_conversation_is_compacted(tmp_path: Path) -> None:
+    """Before the window fills, the agent summarises; the next turn sees summary and notes, and may cite earlier sources
+    by their numbers.
+    """
     noted = NoteDraft(claim="It says so.", ref=READ.ref, quote=QUOTED.quote)
     invented = NoteDraft(claim="It says more.", ref="nowhere.md", quote="more")
 
@@ -392,8 +393,8 @@ def assert_continues_the_conversation(model: ScriptedModel) -> None:
     assert "Answer with JSON:\n- summary:" in summing_up.messages[-1].text
 
 
-async def test_without_a_summary_the_agent_goes_on_from_what_it_read(tmp_path: Path) -> None:
-    """A model that does not sum up costs its turn; the next conversation begins with a list of the sources."""
+async def test_without_a_summary_an_agent_continues_from_its_sources(tmp_path: Path) -> None:
+    """A failed summary costs its turn; the next conversation starts with a list of the sources."""
     result, model, _ = await run(tmp_path, answer("Not a summary."))
 
     begun_anew = [task for task in model.tasks(WorkTask) if task.summary and not task.rounds]

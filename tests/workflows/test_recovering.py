@@ -30,7 +30,7 @@ from workflows.budget.estimates import worst_case
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 
 
-async def test_an_agent_that_reads_documents_is_no_fallback_without_any(run: RunSession) -> None:
+async def test_a_document_reader_is_no_fallback_without_documents(run: RunSession) -> None:
     """A researcher that found nothing is not followed by a reader who has nothing to read."""
     script = Script().plan(subtask("T1", "researcher")).work("", answer("", status="no_answer"))
     result, opened = await run(script, GOAL)
@@ -40,8 +40,8 @@ async def test_an_agent_that_reads_documents_is_no_fallback_without_any(run: Run
 
 
 @pytest.mark.parametrize("is_found", [True, False])
-async def test_an_outcome_is_named_after_the_agent_that_gave_it(run: RunSession, *, is_found: bool) -> None:
-    """A report does not name the planned agent if another one did the work, and is sure of nothing if that failed."""
+async def test_an_outcome_is_attributed_to_the_agent_that_gave_it(run: RunSession, *, is_found: bool) -> None:
+    """The report names the fallback agent instead of the planned one, and has no confidence if it failed too."""
     refused = answer("Ask another.", status="out_of_scope")
     script = (
         Script()
@@ -57,7 +57,7 @@ async def test_an_outcome_is_named_after_the_agent_that_gave_it(run: RunSession,
     assert result.gaps[:1] == (() if is_found else ("T1 (researcher) failed: because of out_of_scope",))
 
 
-async def test_an_agent_that_asks_the_same_thing_again_and_again_must_answer(run: RunSession) -> None:
+async def test_an_agent_that_repeats_its_calls_must_answer(run: RunSession) -> None:
     """A tool is used once for the same question; after three repetitions the agent gets no more tools."""
     script = Script().plan(subtask("T1")).work("", use("search_documents"), forced=answer("Known.", status="partial"))
     result, opened = await run(script, GOAL)
@@ -90,8 +90,8 @@ class First:
     ("kind", "effort", "lower"),
     [("plan", "high", "medium"), ("work", "medium", "low"), ("synthesis", "high", "medium")],
 )
-async def test_a_reply_that_is_cut_off_is_asked_for_again(run: RunSession, kind: str, effort: str, lower: str) -> None:
-    """Whatever the turn is for: at twice the cap and with less effort; both are one turn."""
+async def test_a_truncated_reply_is_requested_again(run: RunSession, kind: str, effort: str, lower: str) -> None:
+    """The second request has twice the output cap and less effort, for every kind of turn; both are one turn."""
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
     result, opened = await run(First(kind, CUT_OFF), request)
@@ -105,8 +105,8 @@ async def test_a_reply_that_is_cut_off_is_asked_for_again(run: RunSession, kind:
     assert result.usage.turns == 4
 
 
-async def test_a_reply_is_asked_for_again_once(run: RunSession) -> None:
-    """A reply that is cut off twice is no better than another that cannot be used."""
+async def test_a_truncated_reply_is_requested_again_only_once(run: RunSession) -> None:
+    """After a second truncation it counts as unusable, like any other bad reply."""
     result, opened = await run(First("plan", CUT_OFF, CUT_OFF), GOAL)
 
     efforts = [call.effort for call in opened.model.of_kind("plan")]
@@ -115,8 +115,8 @@ async def test_a_reply_is_asked_for_again_once(run: RunSession) -> None:
     assert result.stop_reason == "completed"
 
 
-async def test_a_reply_is_not_asked_for_again_if_that_cannot_be_paid(run: RunSession) -> None:
-    """Without the dollars, the report is written by rule from what there is, and no limit is passed."""
+async def test_a_truncated_reply_is_not_repeated_without_the_dollars(run: RunSession) -> None:
+    """The report is then written by rule from the outcomes, and no limit is exceeded."""
     request = GOAL.model_copy(update={"limits": Limits(budget_usd=Decimal("0.35"))})
     script = Script().plan(*topics(2)).work("", use("search_documents"), answer("Known."))
     dear = reply(answer("and th"), Decimal("0.25")).model_copy(update={"stop": "truncated"})
@@ -128,8 +128,8 @@ async def test_a_reply_is_not_asked_for_again_if_that_cannot_be_paid(run: RunSes
     assert result.answer
 
 
-async def test_a_reply_that_is_asked_for_again_takes_no_turn_of_others(run: RunSession) -> None:
-    """A session whose turns are all needed carries out its plan, although a reply was cut off."""
+async def test_a_repeated_request_takes_no_turn_from_other_agents(run: RunSession) -> None:
+    """A session that needs all its turns executes its plan despite a truncated reply."""
     request = GOAL.model_copy(update={"limits": Limits(max_turns=6, max_parallel=1)})
     script = (
         Script()
@@ -143,9 +143,8 @@ async def test_a_reply_that_is_asked_for_again_takes_no_turn_of_others(run: RunS
     assert (result.usage.turns, result.stop_reason) == (5, "completed")
 
 
-async def test_a_plan_that_stays_broken_is_asked_for_three_times(run: RunSession) -> None:
-    """A planner that cannot be taught is asked three times, not fifty, which is waste; one agent then gets the whole
-    request."""
+async def test_an_invalid_plan_is_requested_three_times_at_most(run: RunSession) -> None:
+    """The three turns are waste; afterwards one agent gets the whole request."""
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
     result, opened = await run(Script().plans(cyclic), GOAL)
@@ -160,8 +159,8 @@ async def test_a_plan_that_stays_broken_is_asked_for_three_times(run: RunSession
     assert re.fullmatch(r"No plan was valid, so 'researcher' got the whole request: .* is a cycle.*", result.gaps[0])
 
 
-async def test_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(environment: OpenEnvironment) -> None:
-    """An instruction holds 4,000 characters; a longer request that was never planned ends in the plan's errors."""
+async def test_an_unplanned_request_too_long_for_one_agent_fails(environment: OpenEnvironment) -> None:
+    """An instruction takes 4,000 characters, so a longer request without a valid plan ends in the plan's errors."""
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
     async with environment(Script().plans(cyclic)) as opened:
@@ -173,8 +172,8 @@ async def test_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(en
 
 
 @pytest.mark.parametrize("between", ["", "Now look at the ebb as a whole."], ids=["itself", "there and back"])
-async def test_a_session_that_comes_back_to_its_own_work_is_refused(run: RunSession, between: str) -> None:
-    """A delegates to A, or to B that delegates to A: the plan that closes the circle is never carried out."""
+async def test_a_delegation_loop_is_refused(run: RunSession, between: str) -> None:
+    """If A delegates to A, or to B that delegates to A, the plan that closes the loop is never executed."""
     circle = "Look into the tides as a whole."
     script = Script().plan(subtask("N1", agent="supervisor", instruction=circle))
     if between:
@@ -191,8 +190,8 @@ async def test_a_session_that_comes_back_to_its_own_work_is_refused(run: RunSess
 
 
 @pytest.mark.real_server
-async def test_fifty_starts_of_one_id_are_one_session(environment: OpenEnvironment) -> None:
-    """Of 50 concurrent starts one starts it; each gets the same report, paid for once; so do starts afterwards."""
+async def test_concurrent_starts_with_one_id_are_one_session(environment: OpenEnvironment) -> None:
+    """All 50 callers, and later ones, get the same report, which is paid for once."""
     session_id = f"same-{uuid4().hex[:8]}"
     async with environment(Script().plan(*topics(2))) as opened:
         started = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(50)))
@@ -217,15 +216,15 @@ REQUEST = SessionRequest(
 
 
 @pytest.mark.nightly
-async def test_sessions_complete_through_a_failing_provider(tmp_path: Path) -> None:
-    """Reports are those without faults, each step is answered once, and what is booked is the provider's bill."""
+async def test_sessions_complete_despite_a_failing_provider(tmp_path: Path) -> None:
+    """Reports match those without faults, each step is answered once, and the books match the provider's bill."""
     result = await EXPERIMENTS["faulty-provider"]("short", Random(2), tmp_path)
 
     assert result.problems == []
 
 
-async def test_a_fallback_takes_over_while_a_provider_is_not_available(tmp_path: Path) -> None:
-    """An overloaded provider is asked once for each model; the session completes at the fallback, and says so."""
+async def test_a_fallback_provider_takes_over_from_an_unavailable_one(tmp_path: Path) -> None:
+    """An overloaded provider is called once per model; the session completes with the fallback and says so."""
     script = canned_session(subtasks=2, agents=("researcher",))
     busy = error(529, {"retry-after": "3600"})
     async with (

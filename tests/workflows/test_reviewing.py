@@ -50,7 +50,7 @@ HEIGHT = "The tower of Bremen is … metres high."
     [(judged("T2", "it is the survey", 90), "T2 is followed: it is the survey", 90), (judged(""), "", 0)],
     ids=["decided", "open"],
 )
-async def test_figures_that_differ_are_judged_whether_or_not_the_writer_notices(
+async def test_differing_figures_are_judged_even_if_the_writer_misses_them(
     run: RunSession, verdict: BaseModel, resolution: str, confidence: int
 ) -> None:
     """Code finds them, a judge sees both outcomes, and writer and report get both sides with the decision."""
@@ -79,11 +79,12 @@ _SETTLED = disagreement(HEIGHT, "T1: 3", "T2: 4", resolution="T1 measured withou
         ("review", reviewed(contradictions=[_SETTLED]), ["T1 measured without the spire."]),
     ],
 )
-async def test_what_is_decided_is_not_asked_again(
+async def test_a_decided_contradiction_is_not_judged_again(
     run: RunSession, turn: str, reply: BaseModel, stated: list[str]
 ) -> None:
-    """What can both be right is no contradiction, whether the writer repeats it or not; what the supervisor resolves
-    stands in the report as resolved."""
+    """Figures that can both be right are no contradiction, even if the writer repeats it; what the supervisor resolves
+    is reported as resolved.
+    """
     repeated = report("3 or 4 metres.").model_copy(update={"contradictions": [disagreement(HEIGHT, "T1: 3", "T2: 4")]})
     result, opened = await run(_said("4 metres").on(turn, reply).synthesis(repeated), GOAL)
 
@@ -94,10 +95,10 @@ async def test_what_is_decided_is_not_asked_again(
 @pytest.mark.parametrize(
     ("length", "review", "stated"), [("4 metres", "never", [(HEIGHT, "")]), ("3 metres", "auto", [])]
 )
-async def test_without_reviews_or_differences_nobody_is_asked(
+async def test_no_judge_is_asked_without_reviews_or_differences(
     run: RunSession, length: str, review: str, stated: list[tuple[str, str]]
 ) -> None:
-    """To find a difference costs no turn: with `never` it is stated without a judge; equal figures are none."""
+    """Finding a difference costs no turn: with `never` it is only stated, and equal figures are no difference."""
     result, opened = await run(_said(length), GOAL.model_copy(update={"review": review}))
 
     assert not opened.model.of_kind("judge")
@@ -118,18 +119,18 @@ IN_TURN = Script().plan(subtask("T1"), subtask("T2", agent="analyst", after=["T1
         pytest.param(answer("Known.", gaps=["the year"]), 1, ["plan", "work", "work", "synthesis"], id="kept"),
     ],
 )
-async def test_a_wave_that_brings_something_new_is_looked_at(
+async def test_new_findings_are_reviewed_before_the_next_wave(
     run: RunSession, first: BaseModel, reviews: int, kinds: list[str]
 ) -> None:
-    """Before the next wave starts, and only if a review is left for the end of the plan."""
+    """This happens only if a review remains for the end of the plan."""
     request = GOAL.model_copy(update={"limits": GOAL.limits.model_copy(update={"max_reviews": reviews})})
     _, opened = await run(IN_TURN.work("T1", first), request)
 
     assert _kinds(opened.model.calls) == kinds
 
 
-async def test_what_a_look_adds_runs_beside_the_rest_of_the_plan(run: RunSession) -> None:
-    """The look is told what is still to come, and both are carried out."""
+async def test_subtasks_added_by_a_mid_plan_review_run_with_the_rest(run: RunSession) -> None:
+    """The review is told which subtasks are still waiting, and all are executed."""
     script = IN_TURN.work("T1", answer("Known.", gaps=["the year"]))
     script = script.on("review", reviewed(subtask("T3", after=["T1"]), missing=["the year"]))
     result, opened = await run(script, GOAL)
@@ -146,8 +147,8 @@ async def test_what_a_look_adds_runs_beside_the_rest_of_the_plan(run: RunSession
 ALWAYS = GOAL.model_copy(update={"review": "always"})
 
 
-async def test_what_a_review_finds_missing_is_added_to_the_plan(environment: OpenEnvironment) -> None:
-    """Added subtasks run with what is there as their input, and the plan, its records and the report have them."""
+async def test_subtasks_that_a_review_finds_missing_are_added_to_the_plan(environment: OpenEnvironment) -> None:
+    """They run with existing outcomes as inputs, and appear in plan, records and report."""
     added = reviewed(subtask("T3", after=["T1"]), missing=["the third topic"])
     script = TWO.work("T1", answer("Half.", status="partial")).on("review", reviewed())
     script = script.on("review", added, when=lambda call: "T3" not in call.messages[0].text)
@@ -175,8 +176,8 @@ async def test_what_a_review_finds_missing_is_added_to_the_plan(environment: Ope
         pytest.param(subtask("T3", instruction=subtask("T1").instruction), id="the same work again"),
     ],
 )
-async def test_a_replan_is_checked_like_a_plan(run: RunSession, added: BaseModel) -> None:
-    """Additions that could not stand in a plan are not carried out; what they were for is named as a gap."""
+async def test_subtasks_added_by_a_review_are_validated_like_a_plan(run: RunSession, added: BaseModel) -> None:
+    """Invalid additions are not executed, and what they were for is a gap."""
     found = reviewed(missing=["the third topic"]).model_copy(update={"subtasks": [added]})
 
     result, opened = await run(TWO.on("review", found), ALWAYS)
@@ -186,8 +187,8 @@ async def test_a_replan_is_checked_like_a_plan(run: RunSession, added: BaseModel
     assert len(opened.model.of_kind("work")) == 2
 
 
-async def test_a_session_is_reviewed_twice_at_most(environment: OpenEnvironment) -> None:
-    """A judge that is never content cannot keep a session going: what it still misses becomes a gap."""
+async def test_a_session_is_reviewed_at_most_twice(environment: OpenEnvironment) -> None:
+    """A reviewer that is never satisfied cannot keep a session running: what it still misses becomes a gap."""
 
     def review(_: ModelCall) -> BaseModel:
         number = 2 + len(opened.model.of_kind("review"))
@@ -201,8 +202,8 @@ async def test_a_session_is_reviewed_twice_at_most(environment: OpenEnvironment)
     assert result.stop_reason == "completed"
 
 
-async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(run: RunSession) -> None:
-    """What only the writing shows is put to a judge as well, and the report is written anew with the decision."""
+async def test_a_contradiction_found_by_the_writer_is_judged_and_rewritten(run: RunSession) -> None:
+    """It goes to a judge too, and the report is written again with the decision."""
     found = report("It was 1987 or 1990.").model_copy(
         update={"contradictions": [disagreement("the year", "T1 says 1987", "T2 says 1990")]}
     )
@@ -214,8 +215,8 @@ async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(r
     assert [one.resolution for one in result.contradictions] == ["T2 is followed: it is the later one"]
 
 
-async def test_select_takes_the_candidate_that_a_judge_chooses(run: RunSession) -> None:
-    """Its own words are the report, with its sources, and the reason why it was chosen."""
+async def test_select_returns_the_candidate_that_a_judge_chooses(run: RunSession) -> None:
+    """The report is its text with its sources, plus the reason for the choice."""
     candidates = plan(subtask("T1"), subtask("T2", agent="researcher"), strategy="select")
     script = Script().plans(candidates).on("judge", judged("T2", "it is primary [search.md#L1]", 60))
     for agent, tool in (("reader", "search_documents"), ("researcher", "search")):
@@ -229,8 +230,8 @@ async def test_select_takes_the_candidate_that_a_judge_chooses(run: RunSession) 
     assert not opened.model.of_kind("synthesis")
 
 
-async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(run: RunSession) -> None:
-    """Its issues reach the report, the worst first, and whoever writes it; one without a known severity is mended."""
+async def test_a_reviewer_reports_issues_with_location_and_severity(run: RunSession) -> None:
+    """They reach the report, worst first, and its writer; an unknown severity is sent back for correction."""
     minor = {"severity": "minor", "location": "T1: Known.", "message": "Vague.", "suggestion": "", "confidence": 90}
     major = {"severity": "major", "location": "T1", "message": "No source.", "suggestion": "Name it.", "confidence": 70}
     found = answer("Two things are wrong.").model_dump(exclude={"kind"}) | {"issues": [minor, major]}

@@ -95,7 +95,7 @@ async def _readable(library: DocumentLibrary, documents: tuple[str, ...]) -> set
     return names
 
 
-async def test_documents_that_cannot_be_read_are_gaps_with_their_reasons(client: Client, tmp_path: Path) -> None:
+async def test_unreadable_documents_are_gaps_with_their_reasons(client: Client, tmp_path: Path) -> None:
     """Of all generated documents in one session, each is either readable by its agents or named in the report."""
     folder = tmp_path / "documents"
     folder.mkdir()
@@ -121,10 +121,10 @@ async def test_documents_that_cannot_be_read_are_gaps_with_their_reasons(client:
 
 
 @pytest.mark.parametrize(("suffix", "variant"), [*_SAMPLE, ("", "lost")])
-async def test_nothing_is_paid_when_no_document_can_be_read(
+async def test_a_session_whose_documents_are_all_unreadable_is_refused(
     client: Client, tmp_path: Path, suffix: str, variant: str
 ) -> None:
-    """A request whose only document cannot be read is refused with the reason; one that can be read is accepted."""
+    """Nothing is paid, and the error has the reasons; with one readable document it is accepted."""
     folder = tmp_path / "documents"
     folder.mkdir()
     if suffix:
@@ -155,8 +155,8 @@ DOCUMENT = "# The aviary\n\n" + "\n\n".join(
 )
 
 
-async def test_no_word_of_a_document_is_stored_in_clear(client: Client, tmp_path: Path) -> None:
-    """Documents that were uploaded and conversations that were kept cannot be read without the key."""
+async def test_document_text_is_never_stored_unencrypted(client: Client, tmp_path: Path) -> None:
+    """Uploaded documents and stored conversations cannot be read without the key."""
     settings = Settings(
         state_dir=tmp_path / "state",
         task_queue=f"test-{uuid4().hex[:8]}",

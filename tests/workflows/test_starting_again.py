@@ -37,10 +37,10 @@ _PAID_TURNS = 2
 """Plan and the one subtask, whose answer is the report."""
 
 
-async def test_a_start_whose_answer_is_lost_is_asked_again_and_paid_once(
+async def test_a_start_whose_response_is_lost_is_retried_and_paid_once(
     client: Client, environment: OpenEnvironment
 ) -> None:
-    """The server has started the session and the connection breaks before it says so: there is still one session."""
+    """The server started the session but the connection broke before the response: there is still one session."""
     session_id = f"asked-again-{uuid4().hex[:8]}"
     async with environment(_SCRIPT) as running, open_proxy(client.service_client.config.target_host) as wire:
         caller = await Chargehand.connect(wire.address, task_queue=running.chargehand.task_queue)
@@ -72,8 +72,8 @@ async def _result(chargehand: Chargehand, session_id: str) -> object:
     return await session.result()
 
 
-async def test_an_id_that_is_used_again_is_another_session(client: Client, environment: OpenEnvironment) -> None:
-    """A start with the default reuse policy, after the first session has closed, runs and reports a session anew."""
+async def test_reusing_the_id_of_a_closed_session_starts_another(client: Client, environment: OpenEnvironment) -> None:
+    """With the default reuse policy, the second start runs and reports from scratch."""
     session_id = f"used-again-{uuid4().hex[:8]}"
     async with environment(_SCRIPT) as running:
         reports = [
@@ -89,8 +89,8 @@ async def test_an_id_that_is_used_again_is_another_session(client: Client, envir
 
 
 @pytest.mark.slow
-async def test_every_run_of_a_cron_is_another_session(client: Client, environment: OpenEnvironment) -> None:
-    """The second run of a cron starts children of its own instead of losing every subtask as a duplicate."""
+async def test_each_run_of_a_cron_is_another_session(client: Client, environment: OpenEnvironment) -> None:
+    """The second run starts its own children instead of losing every subtask as a duplicate."""
     session_id = f"cron-{uuid4().hex[:8]}"
     async with environment(_SCRIPT) as running:
         handle = await client.start_workflow(
@@ -138,7 +138,7 @@ def plan_is_there(event: HistoryEvent) -> bool:
 
 
 async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) -> None:
-    """Children that were done before the reset are taken as they ended, the report's turn is found in the old run."""
+    """Children that finished before the reset keep their outcome, and the report's turn is found in the old run."""
     async with environment(_TWO) as opened:
         session = await opened.chargehand.start(GOAL)
         before = await session.result()
@@ -166,8 +166,10 @@ async def paused(client: Client, workflow_id: str) -> AsyncGenerator[None]:
 
 
 @pytest.mark.parametrize("is_paused", first_fast([True, False]))
-async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *, is_paused: bool) -> None:
-    """A child that the discarded run has started goes on, and its outcome is taken over, even if it was paused."""
+async def test_a_reset_session_waits_for_children_that_still_run(
+    environment: OpenEnvironment, *, is_paused: bool
+) -> None:
+    """A child of the discarded run continues and its outcome is used, even if it was paused."""
     held = Held(answer("Late."))
     async with environment(_TWO.work("T2", held)) as opened:
         client = opened.chargehand.client
@@ -185,8 +187,8 @@ async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *
     assert result.usage.turns == len(opened.model.calls)
 
 
-async def test_what_was_paid_before_a_reset_is_not_forgotten(environment: OpenEnvironment) -> None:
-    """A turn that is asked something else after the reset is paid, and the discarded one is booked beside it."""
+async def test_a_turn_discarded_by_a_reset_stays_booked(environment: OpenEnvironment) -> None:
+    """A turn with a different request after the reset is paid for, and the discarded one is booked as waste."""
     request = GOAL.model_copy(update={"approval": "plan"})
 
     async def decide(session: Session, how_to_write: str) -> Report:

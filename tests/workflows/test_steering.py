@@ -46,10 +46,10 @@ async def send(session: Session, client: Client, text: str, update_id: str) -> S
 
 @pytest.mark.real_server
 @pytest.mark.parametrize(("count", "cached", "most_events"), first_fast([(4, 0, 4_000), (20, 1_000, 25)]))
-async def test_messages_are_read_in_order_at_the_next_turn_each_once(
+async def test_messages_are_read_once_and_in_order_at_the_next_turn(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, count: int, cached: int, most_events: int
 ) -> None:
-    """The call under way is used, and the next turn and later ones have them all, across runs and replays."""
+    """The running call is used; the next and later turns have all messages, across runs and replays."""
     monkeypatch.setattr(run_end, "MOST_EVENTS", most_events)
     first = Held(use("search_documents", about=1))
     script = Script().plan(subtask("T1")).work("T1", first, use("read_document", about=2), answer("Done."))
@@ -74,10 +74,10 @@ async def test_messages_are_read_in_order_at_the_next_turn_each_once(
 
 
 @pytest.mark.parametrize(("rounds", "expected"), [(3, "In French."), (1, "In English.")])
-async def test_an_agent_that_was_about_to_end_takes_one_more_turn_if_its_limits_allow(
+async def test_a_finishing_agent_takes_another_turn_to_read_a_message(
     environment: OpenEnvironment, rounds: int, expected: str
 ) -> None:
-    """Its answer is the earlier one otherwise, and the report names the message."""
+    """If its limits do not allow that, its earlier answer stands and the report names the message."""
     last = Held(answer("In English."))
     script = Script().plan(subtask("T1")).work("T1", last, answer("In French."))
 
@@ -93,8 +93,8 @@ async def test_an_agent_that_was_about_to_end_takes_one_more_turn_if_its_limits_
     assert any("A message to T1 was not read: “Write in French.”" in gap for gap in result.gaps) == (rounds == 1)
 
 
-async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(environment: OpenEnvironment) -> None:
-    """It waits for its first turn and those of later attempts; who has ended or does not exist cannot be told."""
+async def test_a_waiting_subtask_reads_its_messages_in_every_attempt(environment: OpenEnvironment) -> None:
+    """They are in the first turn of each attempt; ended or unknown subtasks are refused."""
     second = Held(answer("Known."))
     script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]), subtask("T3", after=["T2"]))
     script = script.work("T2", second).refine(refined("Find out about T3 in another way, please."))
@@ -119,10 +119,10 @@ async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(envir
     assert result.gaps == ()
 
 
-async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
+async def test_messages_and_edits_survive_continue_as_new(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A message to a later subtask is read there, and a change to it holds, in whichever run it begins."""
+    """A message to a later subtask, and a change of it, apply in whichever run the subtask starts."""
     monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
     first = Held(answer("Known."))
     chain = (subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 5))
@@ -141,10 +141,10 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
     assert result.gaps == ()
 
 
-async def test_a_nested_session_hands_messages_down(
+async def test_a_nested_session_passes_messages_on_to_its_agents(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its path to one agent below, or to all; an unknown one below is a gap of the report, in whichever run."""
+    """A path addresses one agent, otherwise all get it; an unknown agent is a gap in the report, in any run."""
     monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
     held = [Held(answer("Known.")), Held(answer("Known."))]
     script = Script().plan(subtask("N1", agent="supervisor", instruction=NESTED))
@@ -166,10 +166,10 @@ async def test_a_nested_session_hands_messages_down(
     assert [gap for gap in result.gaps if "was not read" in gap] == ["N1: A message to X9 was not read: “To nobody.”"]
 
 
-async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
+async def test_an_interruption_ends_running_tools_and_the_agent_continues(
     environment: OpenEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What acts is a doubt that the report names, and is not made again; other agents go on as before."""
+    """An acting call is reported as doubtful and is not made again; other agents are not affected."""
     both = request_tools(("search_documents", {"query": "all"}), ("refund", {"amount": 10}))
     hanging = asyncio.Semaphore(0)
 
@@ -212,8 +212,8 @@ async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
     assert {record.state for record in result.subtasks} == {"success"}
 
 
-async def test_a_call_that_waits_for_approval_is_not_interrupted(environment: OpenEnvironment, tmp_path: Path) -> None:
-    """Whoever approves it afterwards has it made, and nothing is in doubt."""
+async def test_a_call_awaiting_approval_is_not_interrupted(environment: OpenEnvironment, tmp_path: Path) -> None:
+    """If approved afterwards it is made, and its outcome is not in doubt."""
     crews = complaints_desk(tmp_path, 'approve = ["refund"]')
     script = Script().plan(subtask("T1", agent="clerk")).work("", request_tool("refund", amount=10), answer("Done."))
     async with environment(script, own_crews=(crews,), acting=("refund", "fraud_check", "letter")) as opened:

@@ -40,7 +40,7 @@ def held_at(kind: str, held: Held) -> Script:
 async def test_stopping_ends_a_session_promptly_at_every_stage(
     environment: OpenEnvironment, kind: str, end: str
 ) -> None:
-    """While it plans, works or writes: it closes as such, and nothing below it or of a model runs on."""
+    """It may be planning, working or writing; it closes as such, and no child or model call continues."""
     held = Held(report("Never."))
     async with environment(held_at(kind, held)) as opened:
         session = await opened.start(GOAL, until=held)
@@ -63,7 +63,7 @@ async def _none_running(environment: SessionEnvironment, session_id: str) -> boo
 
 
 async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvironment) -> None:
-    """With approval "plan" a plan can be read whole, and nothing of it is done until a person decides or edits it."""
+    """With approval "plan" the whole plan can be read, and no subtask starts before a decision or edit."""
     edited = Plan(subtasks=(Subtask(id="E1", agent="reader", instruction="Read only the handbook, please."),))
     script = Script().plan(subtask("T1"), subtask("T2", agent="analyst", after=["T1"]))
     async with environment(script) as opened:
@@ -87,7 +87,7 @@ async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvi
 
 
 async def test_a_rejected_plan_fails_the_session_with_the_reason(environment: OpenEnvironment) -> None:
-    """A person's rejection ends the session, typed, quoting the reason; no agent was started."""
+    """The failure is typed and quotes the person's reason; no agent was started."""
     async with environment(Script().plan(subtask("T1"))) as opened:
         session = await opened.start(GOAL.model_copy(update={"approval": "plan"}), until="awaiting_approval")
         await session.reject("Too broad.")
@@ -98,8 +98,8 @@ async def test_a_rejected_plan_fails_the_session_with_the_reason(environment: Op
     assert len(opened.model.calls) == 1
 
 
-async def test_a_tool_that_fails_for_good_is_told_to_the_agent(run: RunSession) -> None:
-    """An agent whose tool breaks gets the error as data and answers with what it has; the session completes."""
+async def test_a_permanent_tool_error_is_returned_to_the_agent(run: RunSession) -> None:
+    """The agent answers with what it has, and the session completes."""
 
     def tell(call: ModelCall) -> BaseModel:
         return answer(str([result.output.get("error") for result in work_task(call).rounds[0].results]))
@@ -134,8 +134,8 @@ async def test_a_session_that_cannot_be_planned_fails_with_the_providers_reason(
     assert len(opened.model.calls) == 1
 
 
-async def test_the_server_ends_a_session_that_no_worker_takes_up(client: Client) -> None:
-    """A month after its deadline a session ends although nobody works on it, and until then it can be cancelled."""
+async def test_a_session_without_a_worker_times_out_a_month_after_its_deadline(client: Client) -> None:
+    """The server ends it although no worker polls; until then it can be cancelled."""
     session = await Chargehand(client, f"nobody-{uuid4().hex}").start(BRIEF)
 
     description = await client.get_workflow_handle(session.id).describe()
@@ -147,8 +147,8 @@ async def test_the_server_ends_a_session_that_no_worker_takes_up(client: Client)
 
 @pytest.mark.slow
 @pytest.mark.real_server
-async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironment) -> None:
-    """An operator pauses a session and lets it go on: whoever waits for its report gets it in the end."""
+async def test_waiting_for_a_report_survives_a_paused_workflow(environment: OpenEnvironment) -> None:
+    """A client that waits gets the report once an operator has resumed the session."""
     held = Held(answer("Known."))
     script = Script().plan(subtask("T1")).work("", held)
     async with environment(script) as opened:
@@ -190,10 +190,10 @@ async def _asks(session: Session, *subtasks: str) -> bool:
     return {asked.subtask for asked in (await session.status()).questions} == set(subtasks)
 
 
-async def test_a_question_stands_in_the_status_and_its_answer_in_the_next_instruction(
+async def test_an_agents_question_is_in_the_status_until_it_is_answered(
     environment: OpenEnvironment,
 ) -> None:
-    """The status says who asks what and until when; the subtask goes on with the answer, its sibling went on before."""
+    """The status has agent, question and time limit; the next instruction has the answer; siblings do not wait."""
     async with environment(unsure("T1")) as opened:
         session = await opened.chargehand.start(UNSURE.model_copy(update={"answer_within": timedelta(minutes=4)}))
         await until(lambda: _asks(session, "T1"))
@@ -220,8 +220,8 @@ async def _has_ended(session: Session, subtask_id: str) -> bool:
     return any(record.id == subtask_id and record.ended_at for record in (await session.status()).subtasks)
 
 
-async def test_an_answer_nobody_asked_for_is_refused_by_name(environment: OpenEnvironment) -> None:
-    """Neither a subtask that does not ask, nor one that was answered, takes an answer; the one that waits is named."""
+async def test_an_answer_without_an_open_question_is_refused_by_name(environment: OpenEnvironment) -> None:
+    """Subtasks that asked nothing or were answered take none; the error names those that have a question."""
     held = Held(answer("Known."))
     script = unsure("T1").work(MEANT, held)
     async with environment(script) as opened:
@@ -250,8 +250,10 @@ NESTED = (
     ("script", "questions"),
     [pytest.param(unsure("T1"), "none", id="not allowed"), pytest.param(NESTED, "allowed", id="nested")],
 )
-async def test_who_may_not_ask_is_given_a_better_instruction(run: RunSession, script: Script, questions: str) -> None:
-    """A session that allows no questions, and one below another, which nobody watches, refine at once instead."""
+async def test_an_agent_that_may_not_ask_gets_a_refined_instruction(
+    run: RunSession, script: Script, questions: str
+) -> None:
+    """Sessions that allow no questions, and nested ones, which no person watches, refine at once."""
     result, opened = await run(script, UNSURE.model_copy(update={"questions": questions}))
 
     assert len(opened.model.of_kind("refine")) == 1

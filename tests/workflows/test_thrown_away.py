@@ -55,10 +55,10 @@ def garbage_stays() -> Generator[None]:
 
 @pytest.mark.usefixtures("garbage_stays")
 @pytest.mark.parametrize("waits_for", first_fast(["agents", "approval", "an answer"]))
-async def test_what_a_stopped_worker_leaves_does_nothing_more(
+async def test_garbage_of_a_stopped_worker_does_not_affect_other_workflows(
     environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch, waits_for: str
 ) -> None:
-    """The workflow in which the garbage is collected keeps its own memo and ends as if nothing had been there."""
+    """A workflow in which it is collected keeps its own memo and ends normally."""
     monkeypatch.setattr(workers, "GRACEFUL_SHUTDOWN_TIMEOUT", timedelta(0))
     monkeypatch.setattr(workers, "Worker", partial(Worker, disable_safe_workflow_eviction=True))
     held = Held(answer("Known."))
@@ -129,8 +129,8 @@ def starvation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("starvation", ["executing", "synthesising"], indirect=True)
-async def test_a_session_outlives_a_starved_task(run: RunSession, starvation: _Starvation) -> None:
-    """The task is carried out to its end before its workflow is thrown away, and repeated afterwards."""
+async def test_a_session_survives_a_starved_workflow_task(run: RunSession, starvation: _Starvation) -> None:
+    """The task runs to its end before its workflow is evicted, and is repeated afterwards."""
     script = Script().plan(*topics(2)).work("", answer("Known.")).synthesis(report("All is known."))
 
     result, _ = await run(script, PLANNED)
@@ -154,10 +154,10 @@ def _forget(_: Info) -> None:
 
 @pytest.mark.real_server
 @pytest.mark.parametrize(("cached", "is_known"), first_fast([(1_000, True), (0, True), (1_000, False), (0, False)]))
-async def test_sessions_that_ended_leave_nothing_in_their_worker(
+async def test_ended_sessions_leave_nothing_in_the_workers_memory(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, cached: int, *, is_known: bool
 ) -> None:
-    """Of reports, refusals and cancellations, only the latest workflow is held, by the SDK's loop."""
+    """After reports, refusals and cancellations only the last workflow remains, held by the SDK's loop."""
     if not is_known:
         monkeypatch.setattr(registry, "recognise", _forget)
     script = Script().plan(*topics(2)).work("", answer("Known.")).synthesis(report("All is known."))

@@ -84,8 +84,8 @@ def told(opened: SessionEnvironment) -> list[Mapping[str, Any]]:
 
 
 @pytest.mark.real_server
-async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk) -> None:
-    """Each decision holds once, for the call that the person has seen, and stands in the trace."""
+async def test_a_call_is_made_as_approved_or_edited_or_not_at_all(desk: Desk) -> None:
+    """Each decision applies once, to the call that the person saw, and appears in the trace."""
     amounts = (10, 20, 30)
     script = refunding(request_tools(*(("refund", {"amount": amount}) for amount in amounts)))
     async with desk(script, 'approve = ["refund"]') as opened:
@@ -119,8 +119,8 @@ async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk
     assert sorted(decisions(trace)) == ["refund: approved", "refund: edited", "refund: rejected: Too much."]
 
 
-async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: Desk) -> None:
-    """A person sees what is beyond the rule, what the judge does not expect, and what no judge could or should read."""
+async def test_a_call_within_its_rule_is_made_unless_a_judge_objects(desk: Desk) -> None:
+    """A person sees calls beyond the rule, calls the judge does not expect, and calls no judge could or should read."""
     rule = """tier = "small"\n[[agents.policy]]
         tool = "refund"
         approval = "auto"
@@ -154,8 +154,8 @@ async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: 
     assert {call.model for call in opened.model.of_kind("judge_call")} == {"scripted-medium"}  # not the agent's own
 
 
-async def test_a_call_that_nobody_approves_is_denied_and_its_wait_costs_the_agent_no_time(desk: Desk) -> None:
-    """It expires after `answer_within`, which may be longer than the agent's own time."""
+async def test_an_unapproved_call_expires_without_costing_agent_time(desk: Desk) -> None:
+    """It is denied after `answer_within`, which may be longer than the agent's own time."""
     request = GOAL.model_copy(
         update={
             "answer_within": timedelta(minutes=20),
@@ -173,8 +173,8 @@ async def test_a_call_that_nobody_approves_is_denied_and_its_wait_costs_the_agen
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)]
 
 
-async def test_a_decision_may_come_long_after_the_deadline_for_work(desk: Desk) -> None:
-    """People's time is not the session's: its clock stands still, and so do those of nested sessions."""
+async def test_a_call_can_be_approved_long_after_the_session_deadline(desk: Desk) -> None:
+    """Waiting for a person stops the clock of the session and of its nested sessions."""
     nested = subtask("S1", agent="supervisor", instruction="Settle the complaints below.")
     script = Script().plan(nested).plan(subtask("N1", agent="clerk"), goal="Settle the complaints below")
     script = script.work("", request_tool("refund", amount=10), answer("Settled."))
@@ -192,8 +192,8 @@ async def test_a_decision_may_come_long_after_the_deadline_for_work(desk: Desk) 
 
 
 @pytest.mark.real_server
-async def test_the_server_does_not_end_a_session_that_waits(desk: Desk) -> None:
-    """With an execution timeout a wait ends in time for the session's work."""
+async def test_a_session_awaiting_approval_ends_before_its_execution_timeout(desk: Desk) -> None:
+    """The wait ends early enough for the session to finish its work."""
     async with desk(refunding(request_tool("refund", amount=10)), 'approve = ["refund"]') as opened:
         request = GOAL.model_copy(update={"limits": Limits(deadline=timedelta(seconds=5))})
         report = await opened.chargehand.client.execute_workflow(
@@ -209,9 +209,8 @@ async def test_the_server_does_not_end_a_session_that_waits(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("stop", ["finish_now", "terminated"])
-async def test_a_call_does_not_outlive_its_subtask(desk: Desk, stop: str) -> None:
-    """`finish_now`, or an operator who terminates the subtask, ends the wait: nobody can approve the call, and it is
-    not made."""
+async def test_a_call_awaiting_approval_ends_with_its_subtask(desk: Desk, stop: str) -> None:
+    """After `finish_now`, or a terminated subtask, the call can no longer be approved, and it is not made."""
     async with desk(refunding(request_tool("refund", amount=10)), 'approve = ["refund"]') as opened:
         session = await opened.chargehand.start(GOAL)
         (call,) = await pending(session, 1)
@@ -225,8 +224,8 @@ async def test_a_call_does_not_outlive_its_subtask(desk: Desk, stop: str) -> Non
 
 
 @pytest.mark.real_server
-async def test_a_policy_holds_across_parallel_subtasks_attempts_and_nested_sessions(desk: Desk) -> None:
-    """Eight clerks side by side, below two sessions, make no more calls than the policy allows to all together."""
+async def test_a_policy_holds_across_parallel_subtasks_and_nested_sessions(desk: Desk) -> None:
+    """Eight clerks in two sessions make no more calls in total than the policy allows."""
     policy = '[[agents.policy]]\ntool = "refund"\nat_most_calls = 5\nat_most_sum = { argument = "amount", total = 340 }'
     clerks = [subtask(f"T{number}", agent="clerk") for number in range(1, 5)]
     below = [subtask(f"N{number}", agent="clerk") for number in range(1, 5)]
@@ -247,8 +246,8 @@ async def test_a_policy_holds_across_parallel_subtasks_attempts_and_nested_sessi
 
 
 @pytest.mark.real_server
-async def test_a_call_waits_for_another_to_succeed_with_the_same_argument(desk: Desk) -> None:
-    """Refused until the check of the same order has succeeded, and no repetition when made again after that."""
+async def test_a_call_with_a_prerequisite_is_refused_until_that_succeeds(desk: Desk) -> None:
+    """The check must have succeeded for the same order; the call made again is then not a repetition."""
     policy = """
     [[agents.policy]]
     tool = "fraud_check"
@@ -275,8 +274,8 @@ async def test_a_call_waits_for_another_to_succeed_with_the_same_argument(desk: 
 
 
 @pytest.mark.real_server
-async def test_a_policy_that_only_reports_lets_calls_through_and_says_so(desk: Desk) -> None:
-    """Deny by default, in a dry run: the trace names what would have been denied."""
+async def test_a_report_only_policy_allows_calls_and_traces_its_objections(desk: Desk) -> None:
+    """In a dry run of deny-by-default, the trace names what would have been denied."""
     policy = '[[agents.policy]]\ntool = "fraud_check"'
     for mode, expected in (("enforce", 0), ("report", 1)):
         async with desk(refunding(request_tool("refund", amount=1)), policy, f'policy_mode = "{mode}"') as opened:
@@ -289,8 +288,8 @@ async def test_a_policy_that_only_reports_lets_calls_through_and_says_so(desk: D
         assert ("only reports" in decision) == (mode == "report")
 
 
-async def test_who_takes_over_a_subtask_does_not_act_more(desk: Desk) -> None:
-    """A fallback agent, and a nested session in place of an agent, act with none of the tools that the agent lacked."""
+async def test_a_replacement_agent_cannot_act_more_than_the_original(desk: Desk) -> None:
+    """This covers fallback agents and nested sessions: neither has acting tools that the agent lacked."""
     failing = answer("", status="no_answer")
     too_big = answer("", status="too_big")
     script = Script().plan(subtask("T1", agent="helper"), subtask("T2", agent="helper"))
@@ -309,7 +308,7 @@ async def test_who_takes_over_a_subtask_does_not_act_more(desk: Desk) -> None:
 async def test_a_person_decides_about_a_call_of_unknown_outcome(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, decision: str
 ) -> None:
-    """It is made again if the person says so, and otherwise not; either way nothing is unknown any more."""
+    """It is made again only if the person says so; either way its outcome is no longer unknown."""
     script = refunding(request_tools(("refund", {"amount": 10})))
     calls: list[str] = []
 
@@ -381,10 +380,10 @@ def _without(record: Path) -> Generator[None]:
     aside.rename(record)
 
 
-async def test_a_call_that_cannot_be_recorded_is_told_as_not_made(
+async def test_a_call_that_cannot_be_recorded_is_reported_as_not_made(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is asked whether it was applied, the agent may make it again, and the report names what is missing."""
+    """No person is asked about it, the agent may make it again, and the report names calls that are missing."""
     monkeypatch.setattr(options, "_TOOL_RETRIES", RetryPolicy(maximum_attempts=1))
     first, second = (
         Held(request_tools(("refund", {"amount": 10}), ("refund", {"amount": 20}))),
@@ -404,10 +403,10 @@ async def test_a_call_that_cannot_be_recorded_is_told_as_not_made(
     assert result.gaps == ('Not made because of a fault of the worker: refund {"amount": 20}.',)
 
 
-async def test_a_decision_is_recorded_or_has_no_effect(
+async def test_a_decision_that_cannot_be_recorded_has_no_effect(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of every kind: one that cannot be recorded is refused, and is still open; who decided what is in the record."""
+    """Every kind is refused and stays open; once recorded, the record shows who decided what."""
     monkeypatch.setitem(options.CHECK, "schedule_to_close_timeout", timedelta(seconds=0.5))
     question = answer("", status="ambiguous_input").model_copy(update={"message": "Refund whom?"})
     work = (request_tools(("refund", {"amount": 20})), answer("Settled."))

@@ -38,7 +38,7 @@ async def uses_of(opened: SessionEnvironment, session: Session) -> list[str]:
 
 
 @pytest.mark.real_server
-async def test_a_quick_tool_takes_no_activity_of_its_own(environment: OpenEnvironment) -> None:
+async def test_a_quick_tool_needs_no_separate_activity(environment: OpenEnvironment) -> None:
     """The agent reads the result, the report counts the call, and followers and the trace show it."""
     script = SCRIPT.on("work", use(QUICK), answer("Known."))
     async with environment(script, at_once=[QUICK]) as opened:
@@ -70,10 +70,10 @@ async def test_a_quick_tool_takes_no_activity_of_its_own(environment: OpenEnviro
         pytest.param("researcher", [use("search")], ["search"], 1, id="a tool that reaches out"),
     ],
 )
-async def test_a_turn_uses_no_tool_that_the_workflow_has_to_judge(
+async def test_a_turn_runs_no_tool_that_the_workflow_must_check(
     environment: OpenEnvironment, agent: str, asked: list[ModelReply], own: list[str], calls: int
 ) -> None:
-    """What is repeated, too much, not quick alone or reaches out is left to the workflow."""
+    """Repeated or excess calls, mixed rounds and tools that reach out are left to the workflow."""
     script = Script().plan(subtask("T1", agent)).on("work", *asked, answer("Known."))
     async with environment(script, at_once=[QUICK, "search"]) as opened:
         session = await opened.chargehand.start(REQUEST)
@@ -118,10 +118,10 @@ def is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.real_server
 @pytest.mark.parametrize("spoil", [fails_once, is_lost, is_too_large])
-async def test_what_cannot_be_used_at_once_is_used_by_an_activity_and_no_turn_is_paid_twice(
+async def test_a_quick_tool_that_fails_in_its_turn_runs_as_an_activity(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
-    """The reply is recorded before its tools are used: what becomes of them costs an activity, not another turn."""
+    """The reply is recorded before its tools run, so a failed tool costs an activity, not a second turn."""
     spoil(monkeypatch)
     async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
         session = await opened.chargehand.start(REQUEST)
@@ -144,10 +144,10 @@ _RULE = f'[[agents.policy]]\ntool = "{QUICK}"\napproval = "auto"\nwithin = {{ ab
         pytest.param(f'tools = ["{QUICK}", "mail"]\n{_BOTH}', [QUICK], "mail", id="private text has been read"),
     ],
 )
-async def test_a_call_that_a_person_must_approve_is_not_made_at_once(
+async def test_a_quick_call_that_needs_approval_is_not_made_in_its_turn(
     environment: OpenEnvironment, tmp_path: Path, reader: str, made: list[str], decided: str
 ) -> None:
-    """What somebody decides about waits for the decision, however quick the tool is."""
+    """It waits for the decision, however quick the tool is."""
     crews = crew_folder(tmp_path, "careful", reader=reader)
     script = SCRIPT.on("work", *map(use, made), use(decided), answer("Known."))
     async with environment(script, at_once=[QUICK, "mail"], more_tools=["mail"], own_crews=(crews,)) as opened:
@@ -160,10 +160,10 @@ async def test_a_call_that_a_person_must_approve_is_not_made_at_once(
         await session.cancel()
 
 
-async def test_an_interruption_ends_the_tools_of_a_turn_that_is_being_taken(
+async def test_an_interruption_discards_tool_results_of_the_running_turn(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was read meanwhile is not used; the agent is told, and may make the call again."""
+    """The agent is told, and may make the call again."""
     sessions: list[Session] = []
     real = ScriptedTool.use
 
@@ -185,8 +185,8 @@ async def test_an_interruption_ends_the_tools_of_a_turn_that_is_being_taken(
     assert len(opened.tools[QUICK].calls) == 2
 
 
-async def test_a_quick_tool_is_told_its_tenant(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tool that reads what is its tenant's alone reads the same, wherever it is used."""
+async def test_a_quick_tool_gets_its_tenant(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that reads tenant data reads the same, whether in a turn or in an activity."""
     tenants: list[str] = []
 
     async def note(_: ScriptedTool, _arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
@@ -200,8 +200,8 @@ async def test_a_quick_tool_is_told_its_tenant(environment: OpenEnvironment, mon
     assert tenants == ["acme"]
 
 
-async def test_what_is_read_after_an_act_of_the_same_round_is_no_older_than_the_act(tmp_path: Path) -> None:
-    """A model that cancels and reads in one reply sees what the cancelling has come to."""
+async def test_a_read_after_an_act_in_the_same_round_sees_its_effect(tmp_path: Path) -> None:
+    """A model that cancels and then reads in one reply sees the result of the cancellation."""
     orders = {"A": "open"}
 
     @tool(capabilities=[], acts=True)

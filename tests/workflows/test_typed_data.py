@@ -44,8 +44,8 @@ def adding(data: JsonValue, **more: object) -> WorkAnswer:
     return answer("It comes to that.").model_copy(update={"data": data, **more})
 
 
-async def test_data_goes_in_and_comes_out_by_schema(run: RunSession, crew_folder: Path) -> None:
-    """Two subtasks that differ in their data only are two; an agent that depends on them is given what each gives."""
+async def test_typed_data_is_passed_between_subtasks_by_schema(run: RunSession, crew_folder: Path) -> None:
+    """Subtasks that differ only in their data are distinct; a dependent agent gets the data of each."""
     letter = subtask("T3", "writer", after=["T1", "T2"])
     script = (
         Script()
@@ -69,10 +69,10 @@ async def test_data_goes_in_and_comes_out_by_schema(run: RunSession, crew_folder
         pytest.param([{"total": "12"}] * 4, 3, "failure", id="none is"),
     ],
 )
-async def test_invalid_data_of_an_agent_is_mended_twice_at_most(
+async def test_an_agents_invalid_data_is_corrected_at_most_twice(
     run: RunSession, crew_folder: Path, given: Sequence[JsonValue], turns: int, state: str
 ) -> None:
-    """Each error is named to the agent; without valid data the subtask fails for that reason, and its text is kept."""
+    """Each error is named to the agent; without valid data the subtask fails with that reason and keeps its text."""
     script = Script().plan(clerk("T1", "A")).work("", *map(adding, given))
     result, opened = await run(
         script, GOAL.model_copy(update={"limits": Limits(max_attempts=1)}), own_crews=(crew_folder,)
@@ -97,7 +97,7 @@ async def test_invalid_data_of_an_agent_is_mended_twice_at_most(
         ({"tier": "huge"}, "subtasks.0.tier: must be 'small', 'medium' or 'large'"),
     ],
 )
-def test_a_plan_with_unusable_data_is_refused(wrong: dict[str, JsonValue], error: str) -> None:
+def test_a_plan_with_invalid_data_is_refused(wrong: dict[str, JsonValue], error: str) -> None:
     """The error names the subtask and the place in its data."""
     schema: JsonSchema = {"properties": {"invoice": {"type": "string"}}, "required": ["invoice"]}
     agents = (
@@ -113,10 +113,10 @@ def test_a_plan_with_unusable_data_is_refused(wrong: dict[str, JsonValue], error
 
 
 @pytest.mark.real_server
-async def test_a_subtask_has_limits_of_its_own_within_the_sessions(
+async def test_a_subtask_can_have_its_own_limits_within_the_sessions(
     environment: OpenEnvironment, crew_folder: Path
 ) -> None:
-    """Its tier and its output tokens are those of the plan; a tier that the user sets for the agent comes first."""
+    """Tier and output tokens come from the plan; a tier that the user sets for the agent takes precedence."""
     limited = clerk("T1", "A", tier="large", max_output_tokens=5_000, deadline=20)
     script = Script().plan(limited).work("", adding({"total": 1}))
     async with environment(script, own_crews=(crew_folder,)) as opened:
@@ -142,8 +142,8 @@ async def test_a_subtask_has_limits_of_its_own_within_the_sessions(
         ),
     ],
 )
-def test_a_crew_with_unusable_schemas_is_refused(tmp_path: Path, old: str, new: str, problem: str) -> None:
-    """When the worker starts, with the place in the file."""
+def test_a_crew_with_invalid_schemas_is_refused(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    """This happens at worker startup, with the location in the file."""
     settings, clerk = (part.replace(old, new, 1) for part in OFFICE)
     assert (settings, clerk) != OFFICE
 
@@ -168,10 +168,10 @@ ONE = Script().plan(subtask("T1")).work("", answer("Three months."))
         pytest.param(Script().plan(*topics(2)), ["plan", "work", "work", "synthesis", "output"], id="a synthesis"),
     ],
 )
-async def test_a_model_of_pydantic_comes_back_as_its_instance(
+async def test_a_pydantic_output_model_is_returned_as_an_instance(
     environment: OpenEnvironment, script: Script, kinds: list[str]
 ) -> None:
-    """The client sends the schema of a model and gives an instance back; the report is written as ever."""
+    """The client sends the model's schema and validates the output; the report is written as usual."""
     async with environment(script.on("output", output({"months": 3, "party": None}))) as opened:
         found = await opened.chargehand.run(OUTPUT_GOAL, output=Notice)
 
@@ -190,10 +190,10 @@ async def test_a_model_of_pydantic_comes_back_as_its_instance(
         pytest.param([None], 3, None, ("data: None is not of type 'object'",), id="nothing"),
     ],
 )
-async def test_an_invalid_output_is_mended_twice_at_most(
+async def test_an_invalid_output_is_corrected_at_most_twice(
     run: RunSession, given: list[JsonValue], turns: int, found: JsonValue, problems: tuple[str, ...]
 ) -> None:
-    """The model is told each error by its place; without a valid output, the session says so and keeps the text."""
+    """The model gets each error with its location; without valid output, the session says so and keeps the text."""
     result, opened = await run(ONE.on("output", *map(output, given)), ASKED)
 
     tasks = opened.model.tasks(OutputTask)
@@ -205,8 +205,8 @@ async def test_an_invalid_output_is_mended_twice_at_most(
     assert result.usage.turns == 2 + turns
 
 
-async def test_a_value_that_nobody_found_is_not_invented(environment: OpenEnvironment) -> None:
-    """Where the schema requires what is missing, there is no output, and the client's error holds the report."""
+async def test_a_required_value_that_was_not_found_is_not_invented(environment: OpenEnvironment) -> None:
+    """There is then no output, and the client's error contains the report."""
     async with environment(ONE.on("output", output({"months": 0}, "No period is named."))) as opened:
         with pytest.raises(OutputInvalid, match="No period is named") as failed:
             await opened.chargehand.run(OUTPUT_GOAL, output=Notice)
@@ -215,8 +215,8 @@ async def test_a_value_that_nobody_found_is_not_invented(environment: OpenEnviro
     assert failed.value.report.answer == "Three months."
 
 
-async def test_a_session_always_has_a_turn_left_for_its_output(environment: OpenEnvironment) -> None:
-    """The output is reserved for from the start: an agent that uses every turn it gets leaves that one."""
+async def test_a_session_always_reserves_a_turn_for_its_output(environment: OpenEnvironment) -> None:
+    """It does so from the start, and agents cannot use that turn."""
     script = ONE.work("", answer("Three months.")).on("output", output({"months": 3}))
     async with environment(script) as opened:
         smallest = ASKED.model_copy(update={"limits": Limits(max_turns=4)})
@@ -243,10 +243,10 @@ def crews(tmp_path: Path) -> tuple[Path, ...]:
     return (crew_folder_of(tmp_path, "letters", SETTINGS, reader=READER, writer=""),)
 
 
-async def test_limits_are_the_requests_then_the_crews_then_the_profiles(
+async def test_limits_come_from_the_request_then_the_crew_then_the_profile(
     run: RunSession, crews: tuple[Path, ...]
 ) -> None:
-    """A request's limit, else the crew's, else its profile's; a request that names a profile gets that profile's."""
+    """A request that names a profile gets that profile's limits instead of the crew's."""
     own = SessionRequest(goal=YEAR, crew="letters", limits=Limits(max_parallel=3))
     profile = SessionRequest(goal=YEAR, crew="letters", profile="standard")
     for request, expected in ((own, (3, 12, 4, 0.25)), (profile, (5, 20, 10, 2))):
@@ -255,8 +255,8 @@ async def test_limits_are_the_requests_then_the_crews_then_the_profiles(
         assert tuple(allowed[name] for name in ("max_parallel", "max_turns", "max_rounds", "budget_usd")) == expected
 
 
-async def test_the_crews_strategy_replaces_the_planners(run: RunSession, crews: tuple[Path, ...]) -> None:
-    """A plan that names no text to deliver is sent back, since this crew delivers one whatever the planner chose."""
+async def test_the_crews_strategy_overrides_the_planners(run: RunSession, crews: tuple[Path, ...]) -> None:
+    """This crew delivers a text, so a plan that names none is sent back, whatever strategy it chose."""
     subtasks = subtask("T1"), subtask("T2", "writer", ["T1"])
     good = plan(*subtasks).model_copy(update={"deliver": "T2"})
     script = Script().plans(plan(*subtasks), good).work("T2", answer("Dear customer, it is so."))
@@ -267,7 +267,7 @@ async def test_the_crews_strategy_replaces_the_planners(run: RunSession, crews: 
     assert result.answer.startswith("Dear customer, it is so.")
 
 
-async def test_an_agent_keeps_to_its_rounds_and_may_not_see_the_goal(run: RunSession, crews: tuple[Path, ...]) -> None:
+async def test_an_agents_round_limit_and_hidden_goal_are_respected(run: RunSession, crews: tuple[Path, ...]) -> None:
     """Its second round is its last, and nothing that it is sent contains the request."""
     script = Script().plan(subtask("T1")).work("T1", use("read_document"), answer("It is so."))
     _, opened = await run(script, SessionRequest(goal=YEAR, crew="letters"), own_crews=crews)
@@ -277,10 +277,10 @@ async def test_an_agent_keeps_to_its_rounds_and_may_not_see_the_goal(run: RunSes
     assert not any(YEAR in message.text for call in calls for message in call.messages)
 
 
-async def test_an_answer_below_the_threshold_is_tried_on_a_stronger_tier(
+async def test_an_answer_below_the_threshold_is_retried_on_a_stronger_tier(
     run: RunSession, crews: tuple[Path, ...]
 ) -> None:
-    """An agent that is less sure than its crew asks for gets a second attempt by the next tier."""
+    """An agent that is less confident than its crew requires gets a second attempt on the next tier."""
     unsure = answer("It may be so.").model_copy(update={"confidence": 59})
     script = (
         Script()
@@ -293,8 +293,8 @@ async def test_an_answer_below_the_threshold_is_tried_on_a_stronger_tier(
     assert result.answer.startswith("It is so.")
 
 
-async def test_a_nested_session_has_the_crew_that_is_named_for_it(run: RunSession, crews: tuple[Path, ...]) -> None:
-    """The agents of the nested session are those of another crew, which has a team of its own."""
+async def test_a_nested_session_uses_the_nested_crew(run: RunSession, crews: tuple[Path, ...]) -> None:
+    """Its agents are those of the crew that the outer crew names."""
     whole = subtask("T1", "supervisor", instruction="Look into the survey as a whole, with all that belongs to it.")
     script = Script().plan(whole).plan(subtask("T1", "analyst"), goal="Look into the survey")
     request = SessionRequest(goal=YEAR, crew="letters", profile="standard")

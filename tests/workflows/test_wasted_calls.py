@@ -32,8 +32,8 @@ def _uses(result: Report) -> dict[str, tuple[float, float]]:
     return {use.limit: (use.used, use.allowed) for use in result.limits}
 
 
-async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(run: RunSession) -> None:
-    """Every limit of the request stands in the report with what was used of it; nothing stays set aside."""
+async def test_a_successful_session_wastes_nothing_and_reports_every_limit(run: RunSession) -> None:
+    """The report has every limit of the request with its use, and nothing stays reserved."""
     script = Script().plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1", "T2"]))
     script = script.work("", use("search_documents"), answer("Known."))
     result, _ = await run(script, GOAL)
@@ -62,8 +62,8 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(run
     assert all(0 < used <= allowed for used, allowed in timed.values())
 
 
-async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvironment) -> None:
-    """A child that is terminated by hand is charged its whole grant, which is waste; its sibling goes on."""
+async def test_a_lost_attempt_is_charged_its_whole_grant_as_waste(environment: OpenEnvironment) -> None:
+    """This covers a child that is terminated by hand; its sibling continues."""
     held = Held(answer("Never."))
     script = Script().plan(*topics(2)).work("T1", held)
     async with environment(script) as opened:
@@ -82,8 +82,8 @@ async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvi
     assert result.reserved_usd == 0
 
 
-async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(environment: OpenEnvironment) -> None:
-    """With on_limit "pause" a bad end is not given up for want of means: raised limits pay for the next attempt."""
+async def test_an_unaffordable_attempt_pauses_the_session(environment: OpenEnvironment) -> None:
+    """With `on_limit` "pause", raising the limits pays for the next attempt instead of giving up."""
     script = (
         Script()
         .plan(subtask("T1"))
@@ -124,10 +124,10 @@ def _of_kind(result: Report, kind: str) -> Decimal:
     ("kind", "times", "billed"),
     [("plan", 2, True), ("work", 1, True), ("work", 2, True), ("synthesis", 1, True), ("work", 1, False)],
 )
-async def test_a_call_without_an_answer_is_charged_at_its_worst_case(
+async def test_an_unanswered_call_is_charged_at_its_worst_case(
     run: RunSession, kind: str, times: int, *, billed: bool
 ) -> None:
-    """It is named, is waste, and counts as one turn; what was surely not billed is not charged."""
+    """It is named as waste and its turn counts once; calls that were surely not billed are not charged."""
     faults = First(kind, *(_unanswered(billed=billed) for _ in range(times)))
 
     result, opened = await run(faults, GOAL)
@@ -151,10 +151,10 @@ async def test_a_call_without_an_answer_is_charged_at_its_worst_case(
     [((True, True, True), True), ((True, False, False, True, True), True), ((True,), False)],
     ids=["three calls", "three and unbilled ones between", "one that must not be repeated"],
 )
-async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
+async def test_a_turn_is_given_up_after_three_possibly_billed_calls(
     run: RunSession, billed: tuple[bool, ...], *, retry: bool
 ) -> None:
-    """However many unbilled errors come between; then the subtask has failed, its siblings and the report go on."""
+    """Unbilled errors in between do not count; the subtask fails, while its siblings and the report continue."""
     faults = First("work", *(_unanswered(billed=each, retry=retry) for each in billed))
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
@@ -173,8 +173,8 @@ async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
     assert result.subtasks[0].wasted.possibly_billed_twice_usd == result.usage.possibly_billed_twice_usd
 
 
-async def test_a_reply_without_usage_is_named_as_possibly_billed(run: RunSession) -> None:
-    """A provider that does not say what it used is charged at the worst case, and the report says how much that is."""
+async def test_a_reply_without_usage_is_charged_at_its_worst_case(run: RunSession) -> None:
+    """The report states that amount as possibly billed twice."""
     script = Script().plan(*topics(2)).work("", reply(answer("Known."), None))
     result, opened = await run(script, GOAL)
 
@@ -185,8 +185,8 @@ async def test_a_reply_without_usage_is_named_as_possibly_billed(run: RunSession
     assert result.usage.turns == 4
 
 
-async def test_a_bug_around_a_call_is_charged_once_and_fails_one_subtask(run: RunSession) -> None:
-    """A bug in an adapter is not taken for a lost worker and repeated: one call, charged in full and named."""
+async def test_an_adapter_bug_is_charged_once_and_fails_one_subtask(run: RunSession) -> None:
+    """It is not mistaken for a lost worker and retried: one call, charged in full and reported."""
     bug = KeyError("a bug")
     script = Script().plan(subtask("T1"), subtask("T2", agent="analyst"))
     script = script.work("", bug, agent="reader").work("", bug, agent="researcher")

@@ -34,8 +34,8 @@ _CODE = request_tool("run_code", language="python", code="print(6 * 7)")
 _REQUEST = SessionRequest(goal="What is six times seven?", review="never")
 
 
-async def test_a_host_without_keys_runs_what_models_have_written(client: Client, tmp_path: Path) -> None:
-    """Where sandboxes have a queue, only a worker of that role runs programs; other tools stay where they were."""
+async def test_model_written_code_runs_only_on_sandbox_workers(client: Client, tmp_path: Path) -> None:
+    """If sandboxes have a queue, a worker with that role and without keys runs programs; other tools stay."""
     queue = f"test-{uuid4().hex[:8]}"
     settings = Settings(state_dir=tmp_path, task_queue=queue, queues={"sandboxes": 2}, roles=frozenset({"sandboxes"}))
     script = Script().plan(subtask("T1", "analyst")).work("", use("query_data"), _CODE, answer("42"))
@@ -65,8 +65,8 @@ async def test_a_host_without_keys_runs_what_models_have_written(client: Client,
     assert "42" in str(computed.value)
 
 
-def test_a_role_needs_a_queue() -> None:
-    """One for work that has no queue of its own would wait for ever, and is refused with the setting to change."""
+def test_a_worker_role_needs_a_task_queue() -> None:
+    """Otherwise its work would wait forever, so it is refused with the setting to change."""
     with pytest.raises(ValidationError, match=r"sandboxes have no task queue.*CHARGEHAND_QUEUES"):
         Settings(roles=frozenset({"sandboxes"}))
 
@@ -78,10 +78,10 @@ def test_a_role_needs_a_queue() -> None:
 
 
 @pytest.mark.real_server
-async def test_every_activity_has_the_operators_timeout(
+async def test_every_activity_has_the_operators_heartbeat_timeout(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Turns and tools, of a session and of its subtasks, whatever they have without the setting."""
+    """This covers turns and tools of a session and its subtasks, whatever their default."""
     monkeypatch.setenv("CHARGEHAND_HEARTBEAT_TIMEOUT", "60")
     script = Script().plan(subtask("T1", "researcher")).work("", use("search"), answer("Known."))
     async with environment(script) as opened:
@@ -106,7 +106,7 @@ async def test_every_activity_has_the_operators_timeout(
 
 @given(seconds=st.none() | st.integers(1, 300))
 def test_several_heartbeats_fit_into_each_timeout(seconds: int | None) -> None:
-    """Five and more where it is not below the usual one, where they are never more often than usual."""
+    """At least five, unless that would be more often than the default interval."""
     environment = ActivityEnvironment(cast("Client", _NoServer()))
     timeout = None if seconds is None else timedelta(seconds=seconds)
     environment.info = replace(environment.info, heartbeat_timeout=timeout)
@@ -131,11 +131,12 @@ class _NoServer:
 
 @pytest.mark.real_server
 @pytest.mark.parametrize("fails", [0, 1])
-async def test_a_session_without_documents_is_opened_within_its_first_task(
+async def test_a_session_without_documents_opens_in_its_first_workflow_task(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, fails: int
 ) -> None:
-    """What a worker knows by itself takes no activity, with its events and another workflow task; a store that fails
-    once costs one, and nothing else."""
+    """What the worker knows itself takes no activity, with its events and a further task; a store that fails once costs
+    only one activity.
+    """
     pin, failures = CrewVersions.pin, [OSError("the disk is full")] * fails
 
     async def failing(self: CrewVersions, name: str, digest: str = "") -> PinnedCrew | None:
@@ -155,8 +156,8 @@ async def test_a_session_without_documents_is_opened_within_its_first_task(
     assert answered == "Known."
 
 
-def test_word_lists_and_prompts_are_part_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds that decide by other words have other ids."""
+def test_word_lists_and_prompts_change_the_build_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that decides by other words is another build."""
     (tmp_path / "decides" / "prompts").mkdir(parents=True)
     (tmp_path / "decides" / "rules.py").write_text("class Rules: ...\n", encoding="utf-8")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])

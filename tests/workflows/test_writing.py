@@ -41,8 +41,8 @@ def _long(text: str, count: int, strategy: str = "merge") -> Script:
     return Script().plan(*topics(count), strategy=strategy).work("", use("search_documents"), found)
 
 
-async def test_the_writer_reads_outcomes_whole(run: RunSession) -> None:
-    """Below the cap nothing is summarised or cut, and findings come with their quotations."""
+async def test_the_writer_gets_whole_outcomes(run: RunSession) -> None:
+    """Below the cap they are not summarised or cut, and findings come with their quotations."""
     text = "It is so. " * 2_000
     _, opened = await run(_long(text, 5), GOAL.model_copy(update={"review": "never", "limits": ROOMY}))
 
@@ -55,10 +55,10 @@ async def test_the_writer_reads_outcomes_whole(run: RunSession) -> None:
 
 
 @pytest.mark.parametrize(("strategy", "shortened", "summaries"), [("merge", 4, 0), ("reduce", 0, 2)])
-async def test_what_is_too_long_is_shortened_with_all_its_findings(
+async def test_long_outcomes_are_shortened_but_keep_all_their_findings(
     run: RunSession, strategy: str, shortened: int, summaries: int
 ) -> None:
-    """`merge` has as few outcomes as needed shortened by the small tier; `reduce` summarises them in groups."""
+    """`merge` shortens as few as needed with the small tier; `reduce` summarises them in groups."""
 
     def write(call: ModelCall) -> BaseModel:
         assert isinstance(call.task, SynthesisTask)
@@ -79,8 +79,8 @@ async def test_what_is_too_long_is_shortened_with_all_its_findings(
     assert result.verification == "supported"
 
 
-async def test_the_writer_reads_what_can_be_paid(run: RunSession) -> None:
-    """With little money left it reads less, rather than no model writing the report."""
+async def test_the_writer_gets_as_much_text_as_the_budget_pays_for(run: RunSession) -> None:
+    """With little money left, shortened outcomes are better than no model writing the report."""
     tight = ROOMY.model_copy(update={"budget_usd": Decimal("0.20"), "max_parallel": 1})
     result, opened = await run(_long("It is so. " * 3_500, 3), GOAL.model_copy(update={"limits": tight}))
 
@@ -90,8 +90,8 @@ async def test_the_writer_reads_what_can_be_paid(run: RunSession) -> None:
     assert 0 < len(written.outcomes[0].outcome.content) < 35_000
 
 
-async def test_what_is_uncited_is_sent_back_once_and_then_marked(run: RunSession) -> None:
-    """The writer is shown its text and each statement without a citation; what stays uncited has no source."""
+async def test_uncited_statements_are_sent_back_once_and_then_marked(run: RunSession) -> None:
+    """The writer gets its text and each uncited statement; what stays uncited is marked "no source"."""
     script = _long("Known.", 2).synthesis(report("So it is [S1].\n\nIt rains."), report("So it is [S1].\n\nIt pours."))
     result, opened = await run(script, GOAL)
 
@@ -120,11 +120,12 @@ DELIVERED = plan(*topics(2), strategy="deliver").model_copy(update={"deliver": "
         pytest.param(plan(*topics(2)), 3_000, 2, id="by section"),
     ],
 )
-async def test_a_report_is_checked_alike_whoever_wrote_it(
+async def test_every_report_gets_the_same_checks_whoever_wrote_it(
     run: RunSession, planned: BaseModel, words: int | None, turns: int
 ) -> None:
-    """Uncited statements and a critic's problems are sent back once, a criterion that is not met once more; its claims
-    are judged."""
+    """Uncited statements and a critic's problems are sent back once, an unmet criterion once more, and its claims are
+    judged.
+    """
 
     def write(call: ModelCall) -> BaseModel:
         assert isinstance(call.task, SynthesisTask)
@@ -160,8 +161,8 @@ async def test_a_report_is_checked_alike_whoever_wrote_it(
     assert opened.model.of_kind("judge_claims")
 
 
-async def test_a_report_that_no_model_wrote_is_not_completed(run: RunSession) -> None:
-    """It has a stop reason and a notice of its own, and sets out the outcomes with their sources."""
+async def test_a_report_that_no_model_wrote_is_reported_as_unwritten(run: RunSession) -> None:
+    """It has its own stop reason and notice, and lists the outcomes with their sources."""
     script = _long("Known [search_documents.md#L1].", 2).synthesis(refuse)
     result, _ = await run(script, GOAL)
 
@@ -170,8 +171,8 @@ async def test_a_report_that_no_model_wrote_is_not_completed(run: RunSession) ->
     assert "Known [S1]." in result.answer
 
 
-async def test_a_text_is_delivered_as_it_is(run: RunSession) -> None:
-    """`deliver` hands out one subtask's text, told how to write it; only its citations are checked."""
+async def test_the_deliver_strategy_returns_a_subtasks_text_unchanged(run: RunSession) -> None:
+    """Only its citations are checked; its agent is told how to write it."""
     letter = f"Dear Ms Hall,\n\nit is so [{REF}], and so [nowhere.md#L9].\n\nYours,"
     planned = plan(subtask("T1"), subtask("T2", agent="writer", after=["T1"]), strategy="deliver")
     script = Script().plans(planned.model_copy(update={"deliver": "T2", "length_words": 90}))
@@ -187,16 +188,16 @@ async def test_a_text_is_delivered_as_it_is(run: RunSession) -> None:
     assert [task.length_words for task in opened.model.tasks(WorkTask)[:-1]] == [0, 0]
 
 
-async def test_a_lone_subtask_is_told_how_to_write(run: RunSession) -> None:
-    """Shape and length of the report reach the only agent, whose text the report is."""
+async def test_a_single_subtask_gets_the_writing_instructions(run: RunSession) -> None:
+    """Its text is the report, so its agent gets the report's shape and length."""
     _, opened = await run(Script().plan(subtask("T1")), GOAL.model_copy(update={"length_words": 120}))
 
     [told] = opened.model.of_kind("work")
     assert "The user reads your content as it is. Briefly. About 120 words." in told.messages[0].text
 
 
-async def test_a_long_report_is_written_by_section(run: RunSession) -> None:
-    """An outline, then its sections side by side, joined; one that is lost is named as a gap."""
+async def test_a_long_report_is_written_in_parallel_sections(run: RunSession) -> None:
+    """An outline comes first, then the sections are joined; one that is lost is a gap."""
     outline = outlined("Topics", "One", "Two", "Three", gaps=["costs"])
 
     def write(call: ModelCall) -> BaseModel | ModelReply:
@@ -217,8 +218,8 @@ async def test_a_long_report_is_written_by_section(run: RunSession) -> None:
 
 
 @pytest.mark.parametrize(("turns", "reopens"), [(60, True), (13, True), (12, False)])
-async def test_the_writer_of_a_section_reads_a_source_again(run: RunSession, turns: int, *, reopens: bool) -> None:
-    """Once, before it writes, if turns are left for that: the passage is shown, cited and checked as any other."""
+async def test_a_section_writer_may_reread_a_source_once(run: RunSession, turns: int, *, reopens: bool) -> None:
+    """If turns are left for that, the passage is shown before it writes, and is cited and checked as any other."""
     again = "what read_document read"
 
     def write(call: ModelCall) -> BaseModel:
@@ -250,10 +251,10 @@ async def test_the_writer_of_a_section_reads_a_source_again(run: RunSession, tur
 
 
 @pytest.mark.parametrize(("needs", "turns"), [("", 4), ('approve = ["read_document"]', 2)])
-async def test_a_section_is_written_without_what_cannot_be_read_again(
+async def test_a_section_is_written_without_a_source_that_cannot_be_reread(
     environment: OpenEnvironment, tmp_path: Path, needs: str, turns: int
 ) -> None:
-    """Its writer is asked once more, and is told of no source; what a person has to approve is not offered to it."""
+    """Its writer is asked again without it; rereading that needs approval is not offered."""
     tools = 'tools = ["search_documents", "read_document"]'
     crews = crew_folder(tmp_path, "careful", reader=f"{tools}\n{needs}\n{READS_DOCUMENTS}")
 
@@ -271,8 +272,8 @@ async def test_a_section_is_written_without_what_cannot_be_read_again(
     assert result.answer == "# Topics\n\n## One\n\nIt is so [S1].\n\n## Two\n\nIt is so [S1]."
 
 
-async def test_a_page_that_is_read_again_keeps_its_number(environment: OpenEnvironment) -> None:
-    """Only the address that was found goes out; what stands at the words adds to the source that is cited."""
+async def test_a_reread_page_keeps_its_source_number(environment: OpenEnvironment) -> None:
+    """Only its known address is sent; text found at the words is added to the source that is cited."""
     url, there = "https://a.example/tides", "The tide is highest in March."
 
     def write(call: ModelCall) -> BaseModel:
@@ -306,10 +307,10 @@ async def test_a_page_that_is_read_again_keeps_its_number(environment: OpenEnvir
         ("42 %", ""),
     ],
 )
-async def test_a_report_names_its_language_if_its_words_tell(
+async def test_a_report_states_the_detected_language_of_its_answer(
     environment: OpenEnvironment, text: str, language: str
 ) -> None:
-    """It is that of the answer, whatever the request was written in."""
+    """The request's language does not matter, and an undetected one is left empty."""
     script = Script().plan(subtask("T1"), subtask("T2")).synthesis(report(text))
     async with environment(script) as opened:
         result = await (await opened.chargehand.start(SessionRequest(goal="Tell me of it.", review="never"))).result()

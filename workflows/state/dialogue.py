@@ -176,7 +176,7 @@ class Dialogue(Carried):
         self._add("job", JOB, f"{job}: {outcome.content[:_LINE_CHARACTERS] or outcome.kind}", at)
         self.reads |= reads
         number = self.numbered
-        text = f"The job {job} has ended; its outcome is above. Tell me the result."
+        text = f"The job {job} has ended; its outcome is above. Tell me what came of it."
         self._waiting[number] = QueuedMessage(number=0, text=text)
         self.admit(number)
         self.known_jobs, self.conversation = (*self.known_jobs, job)[-_MOST_KNOWN_JOBS:], None

@@ -52,7 +52,7 @@ GOAL = SessionRequest(goal="What do the documents say about the topics?", review
 
 @pytest.mark.parametrize(("minutes", "is_kept"), [(50, True), (61, False)])
 async def test_row_13_shared_state(tmp_path: Path, minutes: int, is_kept: bool) -> None:  # noqa: FBT001  # a column
-    """A later agent reads the outcome of an earlier one in full, for 1 hour after that has ended."""
+    """A later agent can read an earlier agent's full outcome for 1 hour after that agent has ended."""
 
     @tool(capabilities=[], approval=True)
     def stamp(letter: str) -> str:
@@ -88,7 +88,7 @@ def test_row_14_numbers_of_the_limits() -> None:
 
 
 async def test_row_16_result_compression(run: RunSession) -> None:
-    """Beyond 50,000 tokens outcomes of more than 2,000 are summarised by the small tier; the writer reads only that."""
+    """Beyond 50,000 tokens, outcomes over 2,000 are summarised by the small tier for the writer."""
     sentence = "It is so in all of the harbours. "
     script = Script().plan(*topics(6)).work("", answer(sentence * 1_500)).work("T6", answer(sentence * 150))
     _, opened = await run(script, GOAL.model_copy(update={"limits": Limits(max_turns=40)}))
@@ -108,7 +108,7 @@ BETTER = "Look in the second chapter of the handbook, and nowhere else."
 
 
 async def test_row_18_retries(run: RunSession) -> None:
-    """A provider that errs is asked after 1, 2 and 4 s; a subtask is given up after 3 attempts, the session not."""
+    """A failing provider is asked again after 1, 2 and 4 s; after 3 attempts a subtask fails, not the session."""
     busy = ProviderError("busy", ProviderFault(provider="scripted"), ErrorType.RATE_LIMITED)
     fails = [busy]
 
@@ -131,7 +131,7 @@ async def test_row_18_retries(run: RunSession) -> None:
 
 
 async def test_row_19_retry_with_refinement(run: RunSession) -> None:
-    """After the first failure the supervisor rewrites the instruction; only the first attempt is waste."""
+    """After the first failure the supervisor rewrites the instruction; only the first attempt is wasted."""
     script = Script().plan(subtask("T1")).refine(refined(BETTER))
     script = script.work("T1", use("search_documents"), answer("", status="no_answer")).work(BETTER, answer("Found."))
     result, opened = await run(script, ROOMY)
@@ -149,7 +149,7 @@ async def test_row_19_retry_with_refinement(run: RunSession) -> None:
 
 
 async def test_row_23_rate_limiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """60 requests a minute, of all workers together, if the operator says one a second."""
+    """All workers together make 60 requests a minute if the operator allows one a second."""
     rates = dict[str, float | None]()
 
     def note(
@@ -167,7 +167,7 @@ async def test_row_23_rate_limiter(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 async def test_row_25_synthesis(tmp_path: Path) -> None:
-    """It is written from all outcomes, names what is missing and what contradicts; each purpose has its temperature."""
+    """The report uses all outcomes and names gaps and contradictions; each purpose has its temperature."""
     cards = {
         tier: card.model_copy(update={"name": "gpt-4.1", "prices": PRICES}) for tier, card in scripted_cards().items()
     }
@@ -191,7 +191,7 @@ async def test_row_25_synthesis(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("required", "third"), [((), "success"), (("T1",), "skipped")])
 async def test_row_27_partial_failure(run: RunSession, required: tuple[str, ...], third: str) -> None:
-    """Without T1 its siblings go on; T3 runs with the gap, or is skipped if it requires T1; T5 still runs."""
+    """If T1 fails, its siblings continue; T3 runs with the gap, or is skipped if it requires T1; T5 still runs."""
     script = Script().plan(
         subtask("T1"),
         subtask("T2", agent="analyst"),
@@ -218,7 +218,7 @@ DOMAINS = (
 
 
 async def test_row_32_result_contract(run: RunSession) -> None:
-    """What a subtask came to is told with its tokens, time and model."""
+    """A subtask's record has its tokens, time and model."""
     result, _ = await run(Script().plan(subtask("T1")), GOAL)
 
     [record] = result.subtasks
@@ -232,7 +232,7 @@ async def test_row_32_result_contract(run: RunSession) -> None:
 
 
 async def test_row_33_bounded_context(run: RunSession) -> None:
-    """An agent is told its prompt, task and inputs; readers of the six domain crews are not told the request."""
+    """An agent gets its prompt, task and inputs; readers of the six domain crews do not get the request."""
     asked = SessionRequest(goal="May our tenant Zibulski leave in May?", crew="contract-review", review="never")
     script = Script().plan(subtask("T1", "clause_reader"), subtask("T2", "risk_reviewer", ["T1"]))
     words = "The notice is three months."
@@ -254,7 +254,7 @@ async def test_row_33_bounded_context(run: RunSession) -> None:
 
 
 async def test_row_36_nesting(run: RunSession) -> None:
-    """Sessions stand below sessions down to the fifth hop, which is an agent's: a plan for another there goes back."""
+    """Sessions nest down to the fifth hop, which must be an agent; a plan that nests further is rejected."""
     parts = [f"Look into stretch {number} of the coast as a whole." for number in range(5)]
     deeper = [subtask("N1", "supervisor", instruction=part) for part in parts]
     script = Script()
@@ -274,7 +274,7 @@ async def test_row_36_nesting(run: RunSession) -> None:
 
 
 async def test_row_39_model_tiers(run: RunSession) -> None:
-    """Supervisors plan on the middle tier, readers work on the small one, and an unsure answer is tried one tier up."""
+    """Supervisors plan on the medium tier, readers work on the small one, and an unsure answer moves one tier up."""
 
     def unsure(call: ModelCall) -> BaseModel:
         return answer(f"Perhaps {call.model}.", status="confidence_too_low")
@@ -295,24 +295,18 @@ ROWS: Final[dict[str, list[str]]] = tomllib.loads(Path(__file__).with_name("rows
 """The tests that show each row, below `tests/`; the one for row 30 is with the plug-in of its crew."""
 
 
-def test_every_row_is_shown() -> None:
-    """Each of the 46 rows has a test here, or elsewhere under the name that stands in the table."""
+def test_every_checklist_row_has_a_test() -> None:
+    """Each of the 46 rows has a test in this file, or the tests that the table names exist."""
     here = {int(name.split("_")[2]) for name in globals() if name.startswith("test_row_")}
-    findings = "plugins/src/chargehand_plugins/code_review/tests/test_findings.py"
-    confirmed, merged = (
-        "is_reported_only_if_it_was_confirmed_itself",
-        "s_of_one_line_are_one_entry_that_has_the_words_of_all",
-    )
-    named = {30: tuple(f"../{findings}::test_{name}" for name in (f"a_finding_{confirmed}", f"finding{merged}"))}
-    named |= {int(row): tuple(tests) for row, (_, *tests) in ROWS.items()}
+    named = {int(row): tuple(tests) for row, (_, *tests) in ROWS.items()}
 
     assert {*here, *named} == set(range(1, 47))
     for file, _, name in (test.partition("::") for tests in named.values() for test in tests):
         assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), name
 
 
-def test_row_46_says_when_not_to_use_it() -> None:
-    """The page names the sizes from which one model, or several agents, are the better choice."""
+def test_row_46_comparison_page_states_when_not_to_use_chargehand() -> None:
+    """It gives the sizes from which one model call, or several agents, is the better choice."""
     page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
 
     assert "under 50,000 tokens and needs no tools | your provider's SDK" in page

@@ -163,8 +163,8 @@ async def make_again(tool: Acting, known_by: KnownBy = "heartbeat") -> ToolAnswe
 @known_by_either
 @pytest.mark.parametrize("lost", ["before", "after"])
 @pytest.mark.parametrize("lateness", [0, 3, 12, 30, 59])
-async def test_a_call_that_settles_within_its_time_is_made_once(lost: str, lateness: int, known_by: KnownBy) -> None:
-    """However late it is applied, it is looked up once, when its time has passed since it began."""
+async def test_a_call_with_a_settle_time_is_applied_once(lost: str, lateness: int, known_by: KnownBy) -> None:
+    """The next attempt looks it up once, when `settles_within` has passed since the call began."""
     service = Service(timedelta(seconds=lateness))
     tool = LookingUp(service, spec(settles_within=60.0), lost)
     began = service.now
@@ -178,9 +178,8 @@ async def test_a_call_that_settles_within_its_time_is_made_once(lost: str, laten
 
 @pytest.mark.parametrize("lost", ["before", "after"])
 @pytest.mark.parametrize("lateness", [0, 3, 12, 19])
-async def test_a_call_that_is_not_applied_is_looked_up_twice(lost: str, lateness: int) -> None:
-    """Without a stated time, “not applied” is doubted for 15 seconds at least, and a person decides after the second;
-    what is found is believed at once."""
+async def test_a_call_without_a_settle_time_is_looked_up_twice(lost: str, lateness: int) -> None:
+    """“Not applied” is checked again after 15 seconds or more, then left to a person; “applied” is accepted."""
     service = Service(timedelta(seconds=lateness))
     tool = LookingUp(service, spec(), lost)
 
@@ -193,10 +192,10 @@ async def test_a_call_that_is_not_applied_is_looked_up_twice(lost: str, lateness
 
 
 @pytest.mark.parametrize(("settles_within", "unknown"), [(None, 1), (None, 2), (60.0, 1), (None, None), (60.0, None)])
-async def test_what_is_not_yet_known_at_the_end_is_not_made_again(
+async def test_a_call_with_an_unknown_outcome_is_not_repeated(
     settles_within: float | None, unknown: int | None
 ) -> None:
-    """“Not yet known” is asked again like “not applied”, but a person decides after it."""
+    """“Not yet known” is looked up again like “not applied”, but in the end a person decides."""
     tool = LookingUp(Service(), spec(settles_within=settles_within), "before")
     tool.unknown = unknown
 
@@ -207,8 +206,8 @@ async def test_what_is_not_yet_known_at_the_end_is_not_made_again(
 
 @known_by_either
 @pytest.mark.parametrize("lost", ["before", "after"])
-async def test_the_other_kinds_of_tool_wait_for_nothing(lost: str, known_by: KnownBy) -> None:
-    """An idempotent one is called again with the same key, looked up or not; one without a lookup is not."""
+async def test_idempotent_tools_and_tools_without_lookup_never_wait(lost: str, known_by: KnownBy) -> None:
+    """An idempotent tool is called again with the same key at once; one without a lookup is not called again."""
     cases: list[tuple[type[Acting], bool, ToolAnswer | None, int]] = [
         (Acting, False, None, 0 if lost == "before" else 1),
         (Acting, True, DONE, 1),
@@ -225,8 +224,8 @@ async def test_the_other_kinds_of_tool_wait_for_nothing(lost: str, known_by: Kno
 
 
 @pytest.mark.parametrize("settles_within", [None, 60.0])
-async def test_a_wait_that_is_cancelled_does_not_act(settles_within: float | None) -> None:
-    """Neither looks it up again nor calls it; the next attempt still knows that the call began."""
+async def test_cancelling_the_wait_neither_looks_up_nor_calls(settles_within: float | None) -> None:
+    """The next attempt still knows that the call began."""
     tool = LookingUp(Service(), spec(settles_within=settles_within), "before")
     waiting = asyncio.Event()
 
@@ -248,8 +247,8 @@ async def test_a_wait_that_is_cancelled_does_not_act(settles_within: float | Non
     assert (again, tool.calls, len(tool.service.requests)) == ((DONE, 2, 1) if settles_within else (None, 1, 0))
 
 
-async def test_a_call_that_took_too_long_is_looked_up_when_it_has_settled() -> None:
-    """It may go on in its thread: it is found if it was applied, and never made again."""
+async def test_a_timed_out_call_is_looked_up_after_its_settle_time() -> None:
+    """It may continue in its thread, so it is found if it was applied, and never called again."""
     for lateness, expected in ((30, DONE), (90, None)):
         service = Service(timedelta(seconds=lateness))
         tool = LookingUp(service, spec(settles_within=60.0), "by its time limit")
@@ -259,8 +258,8 @@ async def test_a_call_that_took_too_long_is_looked_up_when_it_has_settled() -> N
         assert (answer, len(service.requests), len(service.lookups)) == (expected, 1, 1)
 
 
-def test_not_applied_is_doubted_for_twice_the_time_of_the_last_calls() -> None:
-    """Each tool has its own, the longest of its last twenty, and none is doubted for less than 15 seconds."""
+def test_lookup_delay_is_twice_the_longest_recent_call() -> None:
+    """It is kept per tool, over its last twenty calls, and is never below 15 seconds."""
     times = CallTimes()
     for seconds in (40, 1, 12, *(2,) * 18):
         times.note("pay", timedelta(seconds=seconds))
@@ -294,8 +293,8 @@ async def call(server: Handles, tool: Acting) -> ToolAnswer | None:
     return await asyncio.wait_for(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)), 10)
 
 
-async def test_a_call_that_changed_nothing_is_made_again() -> None:
-    """A `ToolError` that is recorded says that it was not applied; what comes after it is another attempt."""
+async def test_a_call_with_a_recorded_tool_error_is_made_again() -> None:
+    """A recorded `ToolError` states that nothing was applied, so the next call counts as another attempt."""
     server, tool = Handles(), Refusing(Service(), spec())
     answers = [await call(server, tool) for _ in range(3)]
 
@@ -305,9 +304,8 @@ async def test_a_call_that_changed_nothing_is_made_again() -> None:
     assert (last.begun.number, last.answer) == (1, DONE)
 
 
-async def test_a_person_decides_about_what_was_called_before() -> None:
-    """What a person has made again is another attempt, made once: after another restore its result is returned, even
-    where that forgets the decision."""
+async def test_an_approved_repeat_of_an_earlier_call_is_made_once() -> None:
+    """After a restore that forgets the decision, the result of the repeated call is returned."""
     tool = Acting(Service(), spec(), "after")
     server = await lose_a_worker(tool)
     server.details = ()
@@ -323,9 +321,8 @@ async def test_a_person_decides_about_what_was_called_before() -> None:
     assert (last.begun.number, last.begun.decision) == (1, "approved by Ann")
 
 
-async def test_of_two_workers_with_the_same_call_one_makes_it() -> None:
-    """A worker that goes on with a session of before and one with the restored session both reach the call: the other
-    returns the result, or does not know it yet."""
+async def test_concurrent_workers_make_the_same_call_once() -> None:
+    """After a restore, several workers may reach one call; the others return its result or “not yet known”."""
     tool, server = Acting(Service(), spec(), calls=1), Handles()
     answers = await asyncio.gather(
         *(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)) for _ in range(5))
@@ -336,8 +333,8 @@ async def test_of_two_workers_with_the_same_call_one_makes_it() -> None:
     assert len(tool.service.requests) == 1
 
 
-async def test_without_the_record_nothing_is_called(tmp_path: Path) -> None:
-    """It is certain then that a tool was not called, and the next attempt calls it; unless a worker was lost before."""
+async def test_no_tool_is_called_if_the_record_cannot_be_written(tmp_path: Path) -> None:
+    """The failure states that nothing was called, so the next attempt calls, unless a worker was lost before."""
     tool, server, lost = Acting(Service(), spec(), calls=1), Handles(), Acting(Service(), spec())
     working, server.record = server.record, Record(tmp_path / "file")
     (tmp_path / "file").write_text("in the way")
@@ -364,11 +361,12 @@ KNOWN = {
 
 @pytest.mark.parametrize("shares_record", [True, False])
 @pytest.mark.parametrize("moment", KNOWN)
-async def test_no_lost_worker_makes_a_tool_act_twice(
+async def test_a_lost_worker_never_makes_a_tool_act_twice(
     moment: str, monkeypatch: pytest.MonkeyPatch, *, shares_record: bool
 ) -> None:
-    """Wherever its worker is lost, a call acts once at most; where nothing can say whether it did, that is told, and
-    otherwise it did exactly once. Workers that do not share a folder have the heartbeats."""
+    """A call acts exactly once, or at most once and reported as unknown.
+    Workers that share no folder rely on heartbeats.
+    """
     tools = {
         "book": Acting(Service(), spec(), calls=1),
         "ship": LookingUp(Service(), spec(), calls=1),

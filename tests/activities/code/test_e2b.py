@@ -33,8 +33,8 @@ def runner(service: E2BServer, limits: E2BLimits = LIMITS) -> E2BRunner:
     return E2BRunner("e2b_key", api_url=service.url, sandbox_url=service.url, limits=limits)
 
 
-async def test_a_run_comes_back_whole(service: E2BServer) -> None:
-    """Output, value and pictures come back, from a sandbox that is named and ended, without internet unless allowed."""
+async def test_a_run_returns_output_value_and_pictures(service: E2BServer) -> None:
+    """The sandbox is named after the call and ended afterwards, and has internet only if allowed."""
     service.lines = [
         {"type": "stdout", "text": "one\n", "timestamp": 1},
         {"type": "stderr", "text": "careful\n", "timestamp": 2},
@@ -57,8 +57,8 @@ async def test_a_run_comes_back_whole(service: E2BServer) -> None:
     assert ("with internet" in allowed.language, "without internet" in runner(service).language) == (True, True)
 
 
-async def test_a_program_has_the_rows_of_its_query(service: E2BServer, tmp_path: Path) -> None:
-    """They are written to the sandbox and read into the variable before the program, which runs as it is."""
+async def test_query_rows_are_loaded_before_the_program(service: E2BServer, tmp_path: Path) -> None:
+    """They are written to the sandbox and read into `rows`; the program itself runs unchanged."""
     await runner(service).run("len(rows)", "s/1", rows=[{"a": "é"}])
 
     loading, program = (execution["code"] for execution in service.executed)
@@ -69,8 +69,8 @@ async def test_a_program_has_the_rows_of_its_query(service: E2BServer, tmp_path:
     assert (program, defined["rows"]) == ("len(rows)", [{"a": "é"}])
 
 
-async def test_javascript_has_the_rows_in_its_own_language(service: E2BServer) -> None:
-    """Rows and program run in JavaScript; what the program saved is listed as ever."""
+async def test_javascript_programs_get_the_rows_in_javascript(service: E2BServer) -> None:
+    """Both the loading of the rows and the program run in JavaScript."""
     await runner(service).run("rows.length", "s/1", rows=[{"a": "é</script>"}], language="javascript")
 
     assert [(each["code"], each["language"]) for each in service.executed] == [
@@ -79,8 +79,8 @@ async def test_javascript_has_the_rows_in_its_own_language(service: E2BServer) -
     ]
 
 
-async def test_an_error_of_the_code_is_a_result(service: E2BServer) -> None:
-    """What the code printed before it failed comes back with the traceback."""
+async def test_an_exception_in_the_code_is_a_result(service: E2BServer) -> None:
+    """Output printed before the failure is returned with the traceback."""
     service.lines = [
         {"type": "stdout", "text": "begun\n", "timestamp": 1},
         {"type": "error", "name": "ZeroDivisionError", "value": "division by zero", "traceback": "Traceback: 1/0"},
@@ -92,8 +92,8 @@ async def test_an_error_of_the_code_is_a_result(service: E2BServer) -> None:
     assert service.killed == ["sb1"]
 
 
-async def test_code_that_runs_too_long_is_a_result(service: E2BServer) -> None:
-    """A timeout of the execution is told to the agent; it is no fault of the service."""
+async def test_an_execution_timeout_is_a_result(service: E2BServer) -> None:
+    """The agent is told of the time limit; the timeout is not a fault of the service."""
     service.hold_execution = threading.Event()
     limits = LIMITS.model_copy(update={"execution": timedelta(seconds=0.2)})
 
@@ -108,7 +108,7 @@ PASSING = (ErrorType.TOOL_UNAVAILABLE, False)
 LIMITED = (ErrorType.RATE_LIMITED, False)
 
 
-async def test_a_refused_sandbox_is_a_typed_error(service: E2BServer) -> None:
+async def test_a_refused_sandbox_raises_a_typed_error(service: E2BServer) -> None:
     """Only Temporal retries, and only what can pass by itself."""
     ends = {**dict.fromkeys((400, 401, 403), PERMANENT), 429: LIMITED, **dict.fromkeys((500, 503), PASSING)}
     for service.create_status, kind in ends.items():
@@ -119,8 +119,10 @@ async def test_a_refused_sandbox_is_a_typed_error(service: E2BServer) -> None:
 
 
 @pytest.mark.nightly
-async def test_a_sandbox_that_is_gone_is_tried_again(service: E2BServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sandbox lost while the code ran is a fault of the service, as is no connection: it passes."""
+async def test_lost_sandboxes_and_connections_are_retryable(
+    service: E2BServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sandbox lost during execution and an unreachable service are transient faults."""
     # The SDK retries a refused connection three times, seconds apart.
     monkeypatch.setattr("e2b.api.client_async.connection_retries", 0)
     monkeypatch.setattr("e2b.api.client_async._transports", {})
@@ -134,8 +136,8 @@ async def test_a_sandbox_that_is_gone_is_tried_again(service: E2BServer, monkeyp
     assert service.killed == ["sb1"]
 
 
-async def test_only_a_further_attempt_ends_what_a_crash_left_behind(service: E2BServer) -> None:
-    """A lost worker's sandbox is found by the name of its call; those of other calls are left alone."""
+async def test_only_a_retry_ends_the_sandbox_of_a_lost_worker(service: E2BServer) -> None:
+    """The sandbox is found by the name of its call; those of other calls are left alone."""
     service.running = {"left": {"chargehand": "w:1/2"}, "other": {"chargehand": "w:1/3"}, "foreign": {}}
     first, second = ActivityEnvironment(), ActivityEnvironment()
     second.info = replace(second.info, attempt=2)
@@ -154,8 +156,8 @@ async def fault(service: E2BServer) -> ApplicationError:
     return caught.value
 
 
-async def test_a_sandbox_that_cannot_be_ended_costs_no_result(service: E2BServer) -> None:
-    """The result stands; the service ends the sandbox when its time is over."""
+async def test_failing_to_end_the_sandbox_keeps_the_result(service: E2BServer) -> None:
+    """The service ends the sandbox itself when its time is over."""
     service.lines = [{"type": "stdout", "text": "done", "timestamp": 1}]
     service.kill_status = 500
 
@@ -167,7 +169,7 @@ async def test_a_sandbox_that_cannot_be_ended_costs_no_result(service: E2BServer
 
 @pytest.mark.parametrize("held", ["execution", "creation"])
 async def test_cancelling_a_run_ends_its_sandbox(service: E2BServer, held: str) -> None:
-    """Cancelled while the code runs, or while the sandbox is being made, no sandbox is left behind."""
+    """No sandbox is left, whether cancelled during execution or while the sandbox is created."""
     hold = threading.Event()
     setattr(service, f"hold_{held}", hold)
     has_begun = service.executing if held == "execution" else service.creating
@@ -183,8 +185,8 @@ async def test_cancelling_a_run_ends_its_sandbox(service: E2BServer, held: str) 
     assert (service.killed, len(service.executed)) == (["sb1"], held == "execution")
 
 
-async def test_documents_go_in_and_files_come_out(service: E2BServer, tmp_path: Path) -> None:
-    """Documents lie where the program looks for them, and what it saves comes back with its pictures."""
+async def test_documents_are_uploaded_and_saved_files_returned(service: E2BServer, tmp_path: Path) -> None:
+    """Documents are placed where the program looks for them; saved files are returned with its pictures."""
     (tmp_path / "0").write_bytes(b"a,b\n\x00\xff")
     service.saved = {"sum.csv": b"3\n"}
     service.lines = [{"type": "result", "svg": "<svg/>", "jpeg": "aGk=", "html": "<p>", "is_main_result": False}]
@@ -203,8 +205,8 @@ async def test_documents_go_in_and_files_come_out(service: E2BServer, tmp_path: 
     assert service.killed == ["sb1"]
 
 
-async def test_only_files_of_the_folder_come_back(service: E2BServer) -> None:
-    """Names that lead elsewhere, links, and files that are larger than was said stay behind, and are named."""
+async def test_only_regular_files_of_the_artifacts_folder_are_returned(service: E2BServer) -> None:
+    """Path traversal, links and files larger than stated are left out and listed by name."""
     service.saved = {
         "../../etc/passwd": b"root",
         "/etc/passwd": b"root",
@@ -231,8 +233,8 @@ async def test_only_files_of_the_folder_come_back(service: E2BServer) -> None:
     assert service.read == [f"/home/user/artifacts/{name}" for name in ("lies", "gone", "good.txt")]
 
 
-async def test_a_flood_in_one_piece_is_not_taken_in(service: E2BServer) -> None:
-    """One line of 200 MB would be put together by the SDK before anyone could measure it; it is cut off on its way."""
+async def test_a_200_mb_output_line_is_cut_off_in_transit(service: E2BServer) -> None:
+    """The SDK would assemble the whole line in memory before its size could be checked."""
     service.flood_bytes = 200 * 1024 * 1024
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

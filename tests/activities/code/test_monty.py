@@ -22,8 +22,8 @@ async def runner() -> AsyncIterator[MontyRunner]:
     await made.close()
 
 
-async def test_output_and_value_come_back(runner: MontyRunner) -> None:
-    """Both streams and the value of the last expression are given."""
+async def test_a_run_returns_output_and_value(runner: MontyRunner) -> None:
+    """Both streams and the value of the last expression are returned."""
     code = "import sys\nprint('sum:')\nprint('note', file=sys.stderr)\n{'total': sum([1, 2, 3])}"
 
     result = await runner.run(code, "s/1")
@@ -31,8 +31,8 @@ async def test_output_and_value_come_back(runner: MontyRunner) -> None:
     assert result == CodeResult(stdout="sum:\n", stderr="note\n", value="{'total': 6}")
 
 
-async def test_a_program_starts_sooner_than_a_remote_machine(runner: MontyRunner) -> None:
-    """It is begun and over within the 300 ms that a sandbox elsewhere takes to start."""
+async def test_a_program_finishes_before_a_remote_sandbox_would_start(runner: MontyRunner) -> None:
+    """The fastest of up to 20 runs takes less than the 300 ms that a remote sandbox needs to start."""
     took = list[float]()
     while len(took) < 20 and min(took, default=1) >= 0.3:
         number, began = len(took), time.perf_counter()
@@ -42,8 +42,8 @@ async def test_a_program_starts_sooner_than_a_remote_machine(runner: MontyRunner
     assert min(took) < 0.3
 
 
-async def test_every_piece_of_code_starts_clean(runner: MontyRunner) -> None:
-    """Nothing of one piece of code is there for the next, whoever's it is."""
+async def test_each_run_starts_with_a_clean_state(runner: MontyRunner) -> None:
+    """Names defined by one run do not exist in the next, whatever its session."""
     await runner.run("secret = 'canary'", "s/1")
 
     result = await runner.run("secret", "s/2")
@@ -52,8 +52,8 @@ async def test_every_piece_of_code_starts_clean(runner: MontyRunner) -> None:
     assert "canary" not in result.model_dump_json()
 
 
-async def test_what_the_language_lacks_is_named(runner: MontyRunner) -> None:
-    """An agent that met a limit of the language is told all of them, which are those that there are."""
+async def test_errors_about_unsupported_features_list_what_is_supported(runner: MontyRunner) -> None:
+    """All modules that the error lists can be imported."""
     for code, says in (
         ("import numpy", "No module named 'numpy'"),
         ("import statistics", "No module named 'statistics'"),
@@ -66,8 +66,8 @@ async def test_what_the_language_lacks_is_named(runner: MontyRunner) -> None:
     assert await runner.run(f"import {', '.join(MODULES)}", "s/1") == CodeResult()
 
 
-async def test_exhaustion_is_stopped() -> None:
-    """Stopped at its limit, told why, and its process is gone."""
+async def test_programs_that_exceed_a_limit_are_stopped() -> None:
+    """The error names the limit of time, memory, output or depth, and the process is gone."""
     hurried, patient = (MontyRunner(LIMITS.model_copy(update={"seconds": seconds})) for seconds in (0.3, 30))
     slow, large, much = "ran longer than 0.3 seconds", "more than 64 MB of memory", "printed more than 10000 bytes"
     for code, says in (
@@ -116,8 +116,8 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
-async def test_sleeping_takes_no_time(runner: MontyRunner) -> None:
-    """Sleep is not execution time; it must not get round the time limit."""
+async def test_sleep_returns_at_once(runner: MontyRunner) -> None:
+    """Sleep is not execution time, so it cannot be used to evade the time limit."""
     started = time.monotonic()
 
     result = await runner.run("import time, asyncio\ntime.sleep(3600)\nawait asyncio.sleep(3600)\n'awake'", "s/1")
@@ -126,23 +126,23 @@ async def test_sleeping_takes_no_time(runner: MontyRunner) -> None:
     assert time.monotonic() - started < 30
 
 
-async def test_nothing_outside_can_be_reached(runner: MontyRunner) -> None:
-    """Neither files nor environment nor network nor the interpreter's own insides are there."""
+async def test_programs_reach_nothing_outside_the_sandbox(runner: MontyRunner) -> None:
+    """Files, environment, network and the interpreter's internals are not accessible."""
     results = {code: await runner.run(code, "s/1") for code in OUTSIDE}
 
     assert [code for code, result in results.items() if not result.error or result.stdout or result.value] == []
 
 
-async def test_a_value_that_cannot_be_shown_costs_nothing_else(runner: MontyRunner) -> None:
-    """The output stands, whatever the last expression is; a long value is cut inside the sandbox."""
+async def test_an_unprintable_value_keeps_the_output(runner: MontyRunner) -> None:
+    """Only the value is replaced by a note; a long value is cut inside the sandbox."""
     told = "(a value that cannot be shown; print what you need of it)"
     for code in ("10 ** 5000", "class Odd:\n    pass\nOdd()"):
         assert await runner.run(f"print('kept')\n{code}", "s/1") == CodeResult(stdout="kept\n", value=told)
     assert await runner.run("'a' * 1_000_000", "s/1") == CodeResult(value="'" + "a" * 7_999)
 
 
-async def test_the_event_loop_goes_on_meanwhile() -> None:
-    """A piece of code that uses all its time holds nobody else up."""
+async def test_a_running_program_does_not_block_the_event_loop() -> None:
+    """Other tasks keep running until the program reaches its time limit."""
     runner = MontyRunner(LIMITS)
     running = asyncio.create_task(runner.run("while True: pass", "s/1"))
     turns = 0
@@ -156,7 +156,7 @@ async def test_the_event_loop_goes_on_meanwhile() -> None:
 
 
 async def test_cancelling_kills_the_process() -> None:
-    """A cancelled piece of code stops at once, long before its own limit."""
+    """A cancelled program stops at once, long before its time limit."""
     runner = MontyRunner(LIMITS.model_copy(update={"seconds": 60.0}))
     running = asyncio.create_task(runner.run("while True: pass", "s/1"))
     await until(lambda: bool(children("monty")))

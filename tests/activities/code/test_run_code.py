@@ -78,8 +78,8 @@ def harness(tmp_path: Path) -> Harness:
     return Harness(tmp_path)
 
 
-async def test_a_language_is_chosen_where_there_is_a_choice(harness: Harness) -> None:
-    """The argument exists only if the sandbox runs more than Python; what it does not run is refused."""
+async def test_the_language_argument_exists_only_if_there_is_a_choice(harness: Harness) -> None:
+    """Sandboxes that run only Python have no such argument; an unsupported language is refused."""
     one, two = Scripted(CodeResult(value="2")), Scripted(CodeResult(value="2"))
     two.languages = ("python", "javascript")
     code: dict[str, JsonValue] = {"code": "1 + 1", "sql": "", "documents": []}
@@ -100,8 +100,8 @@ async def test_a_language_is_chosen_where_there_is_a_choice(harness: Harness) ->
     assert answers[0].sources[0].ref != answers[1].sources[0].ref
 
 
-async def test_what_was_computed_is_a_source(harness: Harness) -> None:
-    """Findings can rest on a computation: it has a name, and its output is the quotation; silence cannot be cited."""
+async def test_program_output_is_a_citable_source(harness: Harness) -> None:
+    """Its name is the digest of the code and its quote the output; a program without output has no source."""
     code = "print(6 * 7)\n'done'"
 
     answer = await harness.tool(MontyRunner()).use({"code": code}, CONTEXT)
@@ -113,8 +113,8 @@ async def test_what_was_computed_is_a_source(harness: Harness) -> None:
     assert silent == ToolAnswer(output={"note": note})
 
 
-async def test_a_failing_program_is_an_answer_and_no_evidence(harness: Harness) -> None:
-    """The agent is told what went wrong and sees what was printed; nothing can be cited."""
+async def test_a_failing_program_returns_an_error_and_no_source(harness: Harness) -> None:
+    """The agent gets the error and what was printed, and can cite none of it."""
     answer = await harness.tool(MontyRunner()).use({"code": "print('begun')\n1 / 0"}, CONTEXT)
 
     assert not answer.ok
@@ -123,8 +123,8 @@ async def test_a_failing_program_is_an_answer_and_no_evidence(harness: Harness) 
     assert answer.output["printed"] == "begun"
 
 
-async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> None:
-    """The user gets the file by its content; the model is told its name and no more."""
+async def test_files_of_a_program_are_stored_for_the_user(harness: Harness) -> None:
+    """The user gets the content under its digest; the model gets only the file's name and type."""
     png = b"\x89PNG\r\n\x1a\nsmall"
     result = CodeResult(
         stdout="1", files=(ToolOutput(name="../plot.png", content=png),), left_out=("big.bin: too large",)
@@ -139,8 +139,8 @@ async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> N
     assert harness.store.read(digest) == png
 
 
-async def test_a_program_is_given_the_documents_that_it_names(harness: Harness) -> None:
-    """Those and no others, by the names that the agent knows; a crashed run is found by the name of its call."""
+async def test_a_program_gets_only_the_documents_it_names(harness: Harness) -> None:
+    """Documents have the names that the agent knows, and the run has the name of its call."""
     (harness.documents / "sales.csv").write_bytes(b"a,b")
     (harness.documents / "secret.txt").write_bytes(b"canary")
     sandbox = Scripted(CodeResult(stdout="1"))
@@ -152,7 +152,7 @@ async def test_a_program_is_given_the_documents_that_it_names(harness: Harness) 
 
 
 async def test_a_program_is_given_documents_from_the_web(harness: Harness, tmp_path: Path) -> None:
-    """A document that the session names by its address is as good as one that was uploaded."""
+    """A document named by its URL is passed to the program like an uploaded one."""
     async with serve_pages() as server:
         server.pages["/sales.csv"] = page(b"a,b", content_type="text/csv")
         downloads = LoopbackDownloads(harness.store, tmp_path / "downloads", server.host)
@@ -165,8 +165,8 @@ async def test_a_program_is_given_documents_from_the_web(harness: Harness, tmp_p
     assert sandbox.given == {"sales.csv": b"a,b"}
 
 
-async def test_nothing_is_run_with_wrong_arguments(harness: Harness) -> None:
-    """A call names its code, and only documents of the session, of a bounded size; or it is answered in words."""
+async def test_wrong_arguments_are_answered_without_running_anything(harness: Harness) -> None:
+    """The code must not be empty, and documents must belong to the session and have at most 20 MB together."""
     (harness.documents / "sales.csv").write_bytes(b"a,b")
     sandbox = Scripted(CodeResult(stdout="1"))
     no_list = "`documents` must be a list of at most 20 names of documents."
@@ -194,7 +194,7 @@ _SALES = b"region,units\nNorth,3\nSouth,4\n"
 
 
 async def test_a_program_is_given_the_rows_of_a_query(harness: Harness) -> None:
-    """Every row by the names of its columns, in the real sandbox, whose answer is named after both texts."""
+    """Rows are keyed by column name, and the source's name depends on both code and SQL."""
     (harness.documents / "sales.csv").write_bytes(_SALES)
     tool = harness.tool(MontyRunner())
     code = "sum(row['units'] for row in rows if row['region'] != 'East')"
@@ -209,7 +209,7 @@ async def test_a_program_is_given_the_rows_of_a_query(harness: Harness) -> None:
 
 
 async def test_a_program_never_runs_on_a_part_of_its_rows(harness: Harness) -> None:
-    """All rows or none: a query that gives too many, or none, is answered instead."""
+    """A query with too many rows, or without any, is answered instead."""
     (harness.documents / "sales.csv").write_bytes(_SALES)
     sandbox = Scripted(CodeResult(stdout="1"))
     refusals: dict[JsonValue, str] = {
@@ -226,15 +226,15 @@ async def test_a_program_never_runs_on_a_part_of_its_rows(harness: Harness) -> N
 
 
 async def test_an_answer_stays_under_the_cap(harness: Harness) -> None:
-    """However much a program prints, a model is handed no more than the cap of a tool call."""
+    """However much a program prints, the model gets no more than the cap of a tool call."""
     for error in ("", "e" * 100_000):
         flood = CodeResult(stdout="o" * 100_000, stderr="w" * 100_000, value="v" * 100_000, error=error)
         answer = await harness.tool(Scripted(flood)).use({"code": "flood()"}, CONTEXT)
         assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
 
 
-async def test_a_session_without_documents_hears_of_none(harness: Harness) -> None:
-    """Where nothing can be queried or opened, neither the arguments for it nor their rules are in the prompt."""
+async def test_document_arguments_are_hidden_without_documents(harness: Harness) -> None:
+    """If nothing can be queried or opened, neither the arguments nor their rules are in the prompt."""
     spec = harness.tool(Scripted(CodeResult(value="2"))).spec
     settings = {has: Setting(has_web=True, has_documents=has, profile="standard") for has in (True, False)}
 

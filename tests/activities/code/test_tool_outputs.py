@@ -10,8 +10,8 @@ from chargehand.contracts import Artifact
 PNG = b"\x89PNG\r\n\x1a\nrest"
 
 
-def test_a_name_is_a_name() -> None:
-    """No folder, no control character, no hidden file, whatever the tool called it."""
+def test_unsafe_file_names_are_sanitized() -> None:
+    """Folders, control characters and leading dots are removed, whatever the tool called the file."""
     names = {
         "plot.png": "plot.png",
         "../../etc/passwd": "passwd",
@@ -32,8 +32,8 @@ def test_a_name_is_a_name() -> None:
     assert {name: safe_name(name) for name in names} == names
 
 
-def test_a_file_is_only_what_its_name_and_its_content_agree_on() -> None:
-    """A page is never served as one, and a picture that is none is not called a picture."""
+def test_a_media_type_requires_matching_name_and_content() -> None:
+    """HTML is served as plain text, and a file with another format's content as octet-stream."""
     types = {
         ("a.png", PNG): "image/png",
         ("a.PNG", PNG): "image/png",
@@ -55,8 +55,8 @@ def test_a_file_is_only_what_its_name_and_its_content_agree_on() -> None:
     assert {file: media_type(*file) for file in types} == types
 
 
-def test_a_drawing_that_could_do_something_is_text() -> None:
-    """Opening a kept drawing runs nothing and asks nobody."""
+def test_active_svg_is_served_as_plain_text() -> None:
+    """Opening a stored drawing runs no script and requests no URL."""
     drawings = [
         "<svg><script>alert(1)</script></svg>",
         "<svg><SCRIPT href='x'/></svg>",
@@ -76,8 +76,8 @@ def test_a_drawing_that_could_do_something_is_text() -> None:
     assert [drawing for drawing in drawings if media_type("a.svg", drawing.encode()) != "text/plain"] == []
 
 
-def test_a_drawing_that_only_draws_is_one() -> None:
-    """References within the drawing, and its usual heading, are no reason to refuse it."""
+def test_passive_svg_keeps_its_media_type() -> None:
+    """Internal references and the usual DOCTYPE are no reason to refuse a drawing."""
     drawing = (
         '<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/svg11.dtd">'
         '<svg xmlns:xlink="http://www.w3.org/1999/xlink"><g clip-path="url(#c)"><use xlink:href="#a"/>'
@@ -87,8 +87,8 @@ def test_a_drawing_that_only_draws_is_one() -> None:
     assert media_type("a.svg", drawing.encode()) == "image/svg+xml"
 
 
-async def test_files_are_kept_under_names_of_their_own(tmp_path: Path) -> None:
-    """Two files of one name are two, on systems that do not tell cases apart as well; the URI can be read back."""
+async def test_files_of_the_same_name_are_numbered(tmp_path: Path) -> None:
+    """Names that differ only in case count as equal, and the URI can be parsed back."""
     store = ArtifactStore(tmp_path)
     files = [ToolOutput(name=name, content=PNG, title="Sales") for name in ("x y.png", "dir/x y.png", "X Y.PNG")]
 
@@ -105,8 +105,8 @@ async def test_files_are_kept_under_names_of_their_own(tmp_path: Path) -> None:
     assert store.read(digest) == PNG
 
 
-async def test_too_much_is_left_out_and_named(tmp_path: Path) -> None:
-    """Number, size and sum are bounded, and who made the files is told which were lost."""
+async def test_files_over_the_limits_are_left_out_and_reported(tmp_path: Path) -> None:
+    """Count, size and total size are limited, and the caller is told which files were dropped."""
     large = b"x" * MOST_BYTES
     many = [ToolOutput(name=f"{number}.txt", content=b"1") for number in range(MOST_FILES + 1)]
     sizes = [ToolOutput(name="huge.txt", content=large + b"x")]

@@ -32,8 +32,8 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 @pytest.mark.slow
-def test_our_own_processes_evaluate_nothing() -> None:
-    """Only sandboxes run programs: their files evaluate text, take bytes for objects, and are imported nowhere."""
+def test_worker_code_never_evaluates_or_unpickles() -> None:
+    """Only files that run inside sandboxes evaluate code or unpickle, and nothing else imports those."""
     modules = {f"chargehand_plugins.bubblewrap.{path.stem}" for path in INSIDE}
     found: list[str] = []
     for path, tree in sources():

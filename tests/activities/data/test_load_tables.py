@@ -31,8 +31,8 @@ def _rows(opened: OpenLibrary) -> list[list[tuple[object, ...]]]:
         return [connection.execute(f"SELECT * FROM {table.name}").fetchall() for table in opened.catalog.tables]
 
 
-async def test_every_delimiter_is_understood(tmp_path: Path) -> None:
-    """What a spreadsheet writes depends on its country."""
+async def test_comma_semicolon_tab_and_pipe_delimiters_are_detected(tmp_path: Path) -> None:
+    """The delimiter that a spreadsheet writes depends on the user's country."""
     delimiters, texts = (",", ";", "\t", "|"), list[str]()
     for delimiter in delimiters:
         rows = [["name", "count", "note"], ["Ann", "3", f"with{delimiter}inside"], ["Bob", "4", 'a "quoted" word']]
@@ -48,8 +48,8 @@ async def test_every_delimiter_is_understood(tmp_path: Path) -> None:
     ]
 
 
-async def test_cells_are_what_they_mean(tmp_path: Path) -> None:
-    """Amounts become numbers, codes stay texts, and the first line names the columns unless it is a row of numbers."""
+async def test_amounts_become_numbers_and_codes_stay_text(tmp_path: Path) -> None:
+    """The first line names the columns, unless it is a row of numbers."""
     tables: list[tuple[str | bytes, dict[str, str], list[tuple[object, ...]]]] = [
         (
             'a,b,c\n"€1,200.50",$3,(40)\n"€2",$-5,"1,000"\n',
@@ -80,15 +80,15 @@ async def test_cells_are_what_they_mean(tmp_path: Path) -> None:
     assert read == [(types, rows) for _, types, rows in tables]
 
 
-async def test_ragged_lines_cost_no_rows(tmp_path: Path) -> None:
-    """A line with a missing cell is kept; half a table would give wrong sums."""
+async def test_ragged_lines_are_kept(tmp_path: Path) -> None:
+    """A missing cell becomes NULL, since a table without the row would give wrong sums."""
     opened = await _open(tmp_path, "a,b,c\n1,2,3\n4,5\n6,7,8\n")
 
     assert [tuple(map(str, row)) for row in _rows(opened)[0]] == [("1", "2", "3"), ("4", "5", "None"), ("6", "7", "8")]
 
 
-async def test_frequent_values_come_first(tmp_path: Path) -> None:
-    """Twenty at most, and how many there are."""
+async def test_column_examples_are_ordered_by_frequency(tmp_path: Path) -> None:
+    """At most twenty examples are listed, with the number of distinct values."""
     values = ["often"] * 5 + ["twice"] * 2 + [f"v{number:02}" for number in range(30)]
 
     opened = await _open(tmp_path, "a,b\n" + "".join(f"{value},1\n" for value in values))
@@ -97,8 +97,8 @@ async def test_frequent_values_come_first(tmp_path: Path) -> None:
     assert (column.examples[:3], len(column.examples), column.distinct) == (("often", "twice", "v00"), 20, 32)
 
 
-def test_no_name_needs_quotes() -> None:
-    """Whatever DuckDB takes for syntax is never the name of a table or column."""
+def test_table_and_column_names_need_no_quotes() -> None:
+    """No keyword or syntax of DuckDB is used as a name."""
     with duckdb.connect() as connection:
         keywords = [
             keyword
@@ -113,14 +113,14 @@ def test_no_name_needs_quotes() -> None:
 
 
 def test_names_are_unique() -> None:
-    """Two columns of one title are told apart."""
+    """Columns with the same title are numbered."""
     taken: set[str] = set()
 
     assert [sql_name(title, taken, "column") for title in ("A b", "a-b", "a_b_2")] == ["a_b", "a_b_2", "a_b_2_2"]
 
 
-async def test_the_currency_of_amounts_is_in_their_title(tmp_path: Path) -> None:
-    """Unless it is there already; several have a column of their own."""
+async def test_currency_of_amounts_is_added_to_the_column_title(tmp_path: Path) -> None:
+    """It is omitted if the title has it already; mixed currencies get their own column."""
     opened = await _open(tmp_path, "fee;cost chf;price\n9,50 €;CHF 2;3 €\n8,25 €;CHF 3;4 $\n")
 
     titles = [column.title for column in opened.catalog.tables[0].columns]

@@ -26,8 +26,8 @@ async def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
     return made
 
 
-async def test_a_query_answers_with_a_quotation(harness: Harness) -> None:
-    """The rows are told once, as text, under a name that depends on the statement alone."""
+async def test_a_query_returns_its_rows_as_a_quotation(harness: Harness) -> None:
+    """The rows appear once, as text, under a name that depends only on the statement."""
     sql = "SELECT region, sum(revenue) AS total FROM sales GROUP BY region ORDER BY total DESC"
 
     answer = await harness.ask(sql)
@@ -78,8 +78,8 @@ async def test_a_query_answers_with_a_quotation(harness: Harness) -> None:
         ("WITH t AS (SELECT 1) SELECT * FROM t UNION SELECT 2", ""),
     ],
 )
-async def test_a_query_is_named_in_words(harness: Harness, sql: str, about: str) -> None:
-    """What it computes of which documents, by the statement's parse; a statement of another shape has no words."""
+async def test_a_query_is_described_in_words(harness: Harness, sql: str, about: str) -> None:
+    """The description comes from the parsed statement; unsupported statements have none."""
     assert (await harness.ask(sql)).sources[0].about == about
 
 
@@ -107,8 +107,10 @@ _PERIOD = "SELECT sum(units) FROM sales WHERE strftime(day, '%Y-%m') IN ({})"
         4,
     ),
 )
-async def test_nothing_that_changes_the_result_goes_unsaid(harness: Harness, sql: str, named: str) -> None:
-    """The words of a statement differ from those without a part of it, or there are none."""
+async def test_every_clause_that_changes_the_result_changes_the_description(
+    harness: Harness, sql: str, named: str
+) -> None:
+    """With the clause, the description differs from the one without it, or is empty."""
     plain = "sales" if sql.endswith("FROM {}") else "region" if sql.endswith("BY {}") else ""
     without, with_it = [(await harness.ask(sql.format(part))).sources[0].about for part in (plain, named)]
 
@@ -116,8 +118,8 @@ async def test_nothing_that_changes_the_result_goes_unsaid(harness: Harness, sql
     assert with_it != without
 
 
-async def test_values_are_written_plainly(harness: Harness) -> None:
-    """Dates in ISO, decimals as numbers, a missing value as NULL, and no noise in a sum."""
+async def test_values_are_formatted_plainly(harness: Harness) -> None:
+    """Dates are ISO, decimals plain numbers, missing values NULL, and sums have no floating-point noise."""
     answer = await harness.ask(
         "SELECT day, 1.50::DECIMAL(5, 2), TIMESTAMP '2026-01-02 03:04:05', NULL, TRUE, 0.1::DOUBLE + 0.2::DOUBLE,"
         " 'NaN'::DOUBLE, [1, 2], 'ab'::BLOB, 7::HUGEINT FROM sales LIMIT 1"
@@ -129,7 +131,7 @@ async def test_values_are_written_plainly(harness: Harness) -> None:
 
 
 async def test_rows_are_capped_and_counted(harness: Harness) -> None:
-    """Fifty rows at most, and how many there really are."""
+    """Fifty rows are returned at most, with the total number of rows."""
     answer = await harness.ask("SELECT range FROM range(12345)")
 
     assert answer.sources[0].quote.split("\n") == ["range", *map(str, range(50))]
@@ -140,7 +142,7 @@ async def test_rows_are_capped_and_counted(harness: Harness) -> None:
 
 
 async def test_wide_rows_keep_within_the_cap(harness: Harness) -> None:
-    """The quotation stays below what a tool may hand to a model."""
+    """The quotation has fewer rows, so that the answer fits the cap of a tool call."""
     answer = await harness.ask("SELECT repeat('wide ', 80) AS a, repeat('\"', 100) AS b FROM range(50)")
 
     assert 3 < answer.sources[0].quote.count("\n") < 50
@@ -177,7 +179,7 @@ FORBIDDEN = [
     "statements", first_fast([FORBIDDEN[::6], FORBIDDEN], mark=pytest.mark.nightly), ids=["some", "all"]
 )
 async def test_only_one_select_over_the_tables_runs(harness: Harness, statements: list[str]) -> None:
-    """No file, no setting, no change and no Python variable; the answer names the tables instead."""
+    """Files, settings, changes and Python variables are refused, and the answer lists the tables."""
     before = _files(harness.folder)
     places = {"secret": harness.folder / "secret.txt", "folder": harness.folder, "name": harness.folder.name}
 
@@ -198,8 +200,8 @@ async def test_only_one_select_over_the_tables_runs(harness: Harness, statements
     assert _files(harness.folder) == before
 
 
-async def test_a_value_that_differs_in_case_or_accents_only_is_hinted_at(harness: Harness) -> None:
-    """When nothing is found, or a sum over nothing; never when rows are found."""
+async def test_values_that_differ_only_in_case_or_accents_are_suggested(harness: Harness) -> None:
+    """Suggestions appear when no rows are found, or a sum over none, and never when rows are found."""
     hints: dict[str, JsonValue] = {
         "SELECT * FROM sales WHERE region = 'NORTH'": ["region 'North' instead of 'NORTH'"],
         "SELECT sum(units), count(*) FROM sales WHERE region = ' nörth'": ["region 'North' instead of ' nörth'"],
@@ -212,8 +214,8 @@ async def test_a_value_that_differs_in_case_or_accents_only_is_hinted_at(harness
     assert {sql: (await harness.ask(sql)).output.get("did_you_mean") for sql in hints} == hints
 
 
-async def test_what_cannot_be_asked_is_named(harness: Harness) -> None:
-    """A model that errs is told which argument is wrong, in DuckDB's own words, and where there are no tables, that."""
+async def test_invalid_queries_are_explained(harness: Harness) -> None:
+    """The answer names the wrong argument, quotes DuckDB's message, or says that there are no tables."""
     for sql in ("", "  ", None, 3, "SELECT 1 -- " + "x" * 10_000):
         answer = await harness.ask(sql)
         assert (answer.ok, "`sql`" in str(answer.output["error"])) == (False, True)
@@ -222,8 +224,8 @@ async def test_what_cannot_be_asked_is_named(harness: Harness) -> None:
     assert "no tables" in str((await harness.ask("SELECT 1", documents=False)).output["error"])
 
 
-async def test_too_much_memory_is_refused(harness: Harness) -> None:
-    """The query's process ends or is told no, below its limit; the worker does not notice."""
+async def test_a_query_that_exceeds_its_memory_is_stopped(harness: Harness) -> None:
+    """Its process ends or is denied memory below the limit, and the worker is not affected."""
     for sql in (
         "SELECT repeat('x', 2000000000)",
         "SELECT length(repeat('x', 2000000000)) + length(repeat('y', 2000000000))",
@@ -239,7 +241,7 @@ async def test_too_much_memory_is_refused(harness: Harness) -> None:
 
 @pytest.mark.slow
 async def test_an_endless_query_is_killed(harness: Harness) -> None:
-    """At its time limit, whatever it is doing, and its process is gone afterwards."""
+    """It ends at its time limit, whatever it is doing, and its process is gone afterwards."""
     for sql in (
         "SELECT count(*) FROM range(1000000000000) a",
         "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",

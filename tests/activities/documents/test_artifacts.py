@@ -78,8 +78,10 @@ def files_with(content: bytes, folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and content in path.read_bytes()]
 
 
-def test_another_host_reads_what_one_has_stored(place: Place, tmp_path: Path, encryption: Encryption | None) -> None:
-    """The layout is the same everywhere, so that one place can be copied to another; a key changes no digest."""
+def test_artifacts_stored_on_one_host_are_read_on_another(
+    place: Place, tmp_path: Path, encryption: Encryption | None
+) -> None:
+    """Every store has the same layout, so one can be copied to another; encryption changes no digest."""
     digest = place.store(encryption).put(CONTENT)
 
     elsewhere = place.store(encryption)
@@ -95,8 +97,10 @@ def test_another_host_reads_what_one_has_stored(place: Place, tmp_path: Path, en
         assert files_with(CANARY, tmp_path) == [opened]
 
 
-def test_the_same_content_again_changes_nothing(place: Place, tmp_path: Path, encryption: Encryption | None) -> None:
-    """Sealing is different each time, yet workers and clients leave what is stored as it is."""
+def test_storing_the_same_content_again_changes_nothing(
+    place: Place, tmp_path: Path, encryption: Encryption | None
+) -> None:
+    """Encryption differs each time, yet workers and clients leave existing content as it is."""
     (tmp_path / "a.txt").write_bytes(CONTENT)
     digest = place.store(encryption).put(CONTENT)
     before = place.raw(digest)
@@ -109,8 +113,8 @@ def test_the_same_content_again_changes_nothing(place: Place, tmp_path: Path, en
     assert list(tmp_path.rglob(".*")) == []
 
 
-def test_what_is_not_there_is_missing(place: Place, tmp_path: Path, encryption: Encryption | None) -> None:
-    """The same error everywhere, also for a name that is not a digest."""
+def test_missing_content_raises_an_artifact_error(place: Place, tmp_path: Path, encryption: Encryption | None) -> None:
+    """Every store raises the same error, also for a name that is not a digest."""
     store = place.store(encryption)
     reaches: list[Callable[[str], object]] = [
         lambda digest: store.open(digest, tmp_path / "copy"),
@@ -125,7 +129,7 @@ def test_what_is_not_there_is_missing(place: Place, tmp_path: Path, encryption: 
 
 
 @pytest.mark.parametrize("place", ["bucket"], indirect=True)
-def test_a_host_keeps_what_it_fetched_until_its_copy_is_damaged(place: Place, tmp_path: Path) -> None:
+def test_fetched_content_is_cached_until_the_copy_is_damaged(place: Place, tmp_path: Path) -> None:
     """Content under a digest never changes, so it is fetched once; a damaged copy is fetched again."""
     store = place.store()
     digest = store.put(b"kept here")
@@ -140,14 +144,14 @@ def test_a_host_keeps_what_it_fetched_until_its_copy_is_damaged(place: Place, tm
 
 
 @pytest.mark.parametrize(("scheme", "serve"), [("s3", serve_s3), ("gs", serve_google)])
-def test_a_bucket_that_is_not_there_is_named(scheme: str, serve: Callable[..., object], tmp_path: Path) -> None:
-    """The operator learns what to look at."""
+def test_a_missing_bucket_is_named_in_the_error(scheme: str, serve: Callable[..., object], tmp_path: Path) -> None:
+    """The error also points the operator to the permissions of the credentials."""
     with serve(), pytest.raises(ArtifactError, match=rf"{scheme}://elsewhere/.*permissions of these credentials"):  # pyright: ignore[reportGeneralTypeIssues]  # both are context managers
         open_artifacts(f"{scheme}://elsewhere", tmp_path).put(b"words")
 
 
-def test_what_was_changed_or_swapped_is_refused(place: Place, tmp_path: Path) -> None:
-    """A flipped bit does not open, and what was sealed under another digest is not what this one names."""
+def test_changed_or_swapped_encrypted_content_is_refused(place: Place, tmp_path: Path) -> None:
+    """A flipped bit fails authentication, and content encrypted for another digest does not match this one."""
     writer = place.store(sealing())
     flipped, swapped = writer.put(b"flipped"), writer.put(b"swapped")
     raw = place.raw(flipped)
@@ -163,8 +167,8 @@ def test_what_was_changed_or_swapped_is_refused(place: Place, tmp_path: Path) ->
     assert not (tmp_path / "copy").exists()
 
 
-def test_plain_content_is_refused_unless_it_is_accepted(place: Place) -> None:
-    """While encryption is switched on, old documents are read, and uploading once more encrypts them."""
+def test_unencrypted_content_is_refused_unless_accepted(place: Place) -> None:
+    """During a switch to encryption, old documents can be read, and uploading them again encrypts them."""
     digest = place.store().put(CONTENT)
     accepting = place.store(sealing(accept_plain=True))
 
@@ -175,8 +179,8 @@ def test_plain_content_is_refused_unless_it_is_accepted(place: Place) -> None:
     assert sealing().open(place.raw(digest)) == CONTENT
 
 
-def test_without_keys_sealed_content_is_named_and_not_replaced(place: Place, tmp_path: Path) -> None:
-    """A worker or client without keys is told so, and does no harm to what others stored."""
+def test_encrypted_content_without_keys_is_reported_and_not_replaced(place: Place, tmp_path: Path) -> None:
+    """A worker or client without keys gets an error that names the setting, and overwrites nothing."""
     (tmp_path / "a.txt").write_bytes(CONTENT)
     digest = place.store(sealing()).put(CONTENT)
     before = place.raw(digest)
@@ -195,8 +199,8 @@ def test_without_keys_sealed_content_is_named_and_not_replaced(place: Place, tmp
     assert place.raw(digest) == before
 
 
-async def test_a_missing_key_is_named(place: Place, tmp_path: Path) -> None:
-    """In the error, and in the problem of the document: the session does not fail."""
+async def test_a_missing_encryption_key_is_named(place: Place, tmp_path: Path) -> None:
+    """The error and the document's problem name the key, and the session does not fail."""
     (tmp_path / "a.md").write_bytes(CONTENT)
     uris = store_documents([tmp_path / "a.md"], place.location, encryption=sealing())
     store = place.store(Encryption({"two": OTHER_KEY}, "two"))
@@ -212,7 +216,7 @@ async def test_a_missing_key_is_named(place: Place, tmp_path: Path) -> None:
 async def test_uploads_are_searched_on_another_host(
     place: Place, tmp_path: Path, encryption: Encryption | None
 ) -> None:
-    """From a client's folder to a passage; with a key, no decrypted copy remains but the index."""
+    """With encryption, the only decrypted copies are the user's own file and the index."""
     documents = tmp_path / "staff"
     documents.mkdir()
     (documents / "handbook.md").write_text(HANDBOOK)
@@ -245,7 +249,7 @@ def test_files_below_a_private_folder_are_private(tmp_path: Path, mode: int, fil
 
 
 def test_damaged_content_is_refused_and_replaced(place: Place, tmp_path: Path) -> None:
-    """Content that does not match its digest is never returned nor cached; the next writer puts it right."""
+    """Content that does not match its digest is never returned or cached; the next upload replaces it."""
     digest = hashlib.sha256(CONTENT).hexdigest()
     for content in (b"lies", b"", CONTENT[:5]):
         place.write(digest, content)

@@ -34,10 +34,10 @@ def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Ch
     return make
 
 
-async def test_a_child_knows_none_of_its_parents_secrets(
+async def test_a_child_process_inherits_no_secrets(
     probe: Callable[[str], ChildProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that parses untrusted files has no keys in its environment."""
+    """The environment of a process that parses untrusted files has only LANG and PATH."""
     monkeypatch.setenv("SECRET_KEY", "canary")
 
     async with probe("{'names': sorted(os.environ)}") as child:
@@ -46,8 +46,8 @@ async def test_a_child_knows_none_of_its_parents_secrets(
     assert answer == {"names": ["LANG", "PATH"]}
 
 
-async def test_a_child_has_the_processor_time_of_its_question(probe: Callable[[str], ChildProcess]) -> None:
-    """It is killed once that is used up, long before the clock's time is, however busy the machine."""
+async def test_each_question_limits_the_processor_time_of_its_child(probe: Callable[[str], ChildProcess]) -> None:
+    """A child that uses it up is killed long before its wall-clock limit, however busy the machine is."""
     async with probe("{'sum': sum(iter(int, 1))}") as child:
         with pytest.raises(ChildDiedError):
             await child.ask({"processor_seconds": 1}, 120)
@@ -56,7 +56,7 @@ async def test_a_child_has_the_processor_time_of_its_question(probe: Callable[[s
 async def test_a_cancelled_child_is_killed_with_what_it_forked(
     probe: Callable[[str], ChildProcess], tmp_path: Path
 ) -> None:
-    """A forked process that holds the pipes open does not keep the worker waiting for the child's end."""
+    """A fork that holds the pipes open does not delay the worker."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     child = probe(f"(os.fork(), open({str(pipe)!r}, 'w'), time.sleep(300))")
@@ -74,7 +74,7 @@ async def test_a_cancelled_child_is_killed_with_what_it_forked(
 
 
 async def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
-    """A worker that is killed leaves no parser behind, even one that is busy."""
+    """A killed worker leaves no parser process behind, not even a busy one."""
     pipe = tmp_path / "pipe.html"
     os.mkfifo(pipe)
     file = {"name": "a.html", "path": str(pipe), "tables": str(tmp_path / "t"), "result": str(tmp_path / "r")}

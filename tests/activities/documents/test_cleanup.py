@@ -30,8 +30,8 @@ def _index(root: Path, letter: str, days: float) -> Path:
     return _aged(directory, days)
 
 
-def test_only_what_is_out_of_use_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Indexes, copies in folders of two digits, and notes, by their age, a few at once; nothing that is not ours."""
+def test_only_unused_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old indexes, copies and notes are removed in small batches; files that are not ours are left alone."""
     monkeypatch.setattr(sweeping, "_MOST_AT_ONCE", 3)
     indexes, copies = tmp_path / "indexes", tmp_path / "copies"
     old, young = _index(indexes, "a", 31), _index(indexes, "b", 29)
@@ -51,8 +51,8 @@ def test_only_what_is_out_of_use_goes(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [path.exists() for path in (young, building, foreign)] == [True] * 3
 
 
-def test_what_somebody_begins_to_use_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Marked between the look and the removal, it is put back whole."""
+def test_an_index_used_during_its_removal_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index marked as used between the check and the removal is put back complete."""
     directory = _index(tmp_path, "a", 31)
     rename = Path.rename
 
@@ -67,10 +67,10 @@ def test_what_somebody_begins_to_use_stays(tmp_path: Path, monkeypatch: pytest.M
     assert (directory / "index.sqlite").read_text() == "x"
 
 
-async def test_a_worker_that_runs_for_long_removes_everything_unused(
+async def test_a_long_running_worker_keeps_removing_unused_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More than one portion, drafts of killed processes too, and what falls out of use later."""
+    """It removes more than one batch, drafts of killed processes, and what becomes unused later."""
     monkeypatch.setattr(sweeping, "_MOST_AT_ONCE", 2)
     monkeypatch.setattr(sweeping, "_SWEPT_EVERY_SECONDS", 0.01)
     first = [_index(tmp_path, letter, 31) for letter in "abc"]
@@ -84,8 +84,8 @@ async def test_a_worker_that_runs_for_long_removes_everything_unused(
     running.cancel()
 
 
-def test_what_is_stored_or_read_again_counts_as_used(tmp_path: Path) -> None:
-    """A crew that sessions begin with for years, or a document that is named again, is not taken for unused."""
+def test_storing_or_reading_content_again_marks_it_as_used(tmp_path: Path) -> None:
+    """A crew or document that sessions have used for years is not removed as unused."""
     store = ArtifactStore(tmp_path)
     digest = store.put(b"a crew")
     path = tmp_path / digest[:2] / digest
@@ -97,8 +97,8 @@ def test_what_is_stored_or_read_again_counts_as_used(tmp_path: Path) -> None:
         assert time.time() - path.stat().st_mtime < 3_600
 
 
-async def test_an_index_in_use_stays_and_one_that_is_gone_is_built_again(tmp_path: Path) -> None:
-    """Opening documents marks their index, also when this worker had them open already, and notices its loss."""
+async def test_an_index_in_use_is_kept_and_a_removed_one_is_rebuilt(tmp_path: Path) -> None:
+    """Opening documents marks their index as used, even if it was open already, and notices its removal."""
     docs = tmp_path / "docs"
     uri = folder(docs, a__md=HANDBOOK)
     documents = library(tmp_path, docs)

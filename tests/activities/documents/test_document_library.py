@@ -62,8 +62,8 @@ _FORMATS = {
 }  # fmt: skip
 
 
-async def test_every_format_is_found_and_cited(tmp_path: Path) -> None:
-    """The best passage says where it stands, under which titles, and quotes the words that stand there."""
+async def test_passages_of_every_format_are_found_and_cited(tmp_path: Path) -> None:
+    """The best passage has its reference, its headings and the words at that place."""
     opened = await _open(tmp_path, **{f"a__{suffix}": content for suffix, (content, _, _) in _FORMATS.items()})
 
     for suffix, (_, query, (ref, heading, words)) in _FORMATS.items():
@@ -72,7 +72,7 @@ async def test_every_format_is_found_and_cited(tmp_path: Path) -> None:
 
 
 async def test_the_catalog_describes_each_document(tmp_path: Path) -> None:
-    """Enough to plan by: kind, length, titles and first words."""
+    """An entry has what planning needs: kind, length, headings and first words."""
     opened = await _open(tmp_path, a__md=HANDBOOK, b__pdf=pdf())
 
     assert opened.catalog.documents == (
@@ -122,8 +122,8 @@ _UNREADABLE: dict[str, tuple[bytes | str, str]] = {
 }
 
 
-async def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) -> None:
-    """A bad file never costs a session its other documents, those that share its parser included."""
+async def test_unreadable_documents_are_reported_and_the_others_read(tmp_path: Path) -> None:
+    """A bad file never costs a session its other documents, not even those that share its parser."""
     files = {name: content for name, (content, _) in _UNREADABLE.items()}
 
     opened = await _open(tmp_path, **files, z__pdf=pdf(), z__md=HANDBOOK)
@@ -136,8 +136,8 @@ async def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) 
     assert (await _best(opened, "hotels")).document == "z.md"
 
 
-async def test_a_folder_is_indexed_once_as_it_is_now(tmp_path: Path) -> None:
-    """Another worker, or the same one tomorrow, finds the index and builds nothing, until a file is changed."""
+async def test_a_folder_is_indexed_once_until_a_file_changes(tmp_path: Path) -> None:
+    """Another worker, or the same one later, reuses the index and builds nothing."""
     docs = tmp_path / "docs"
     uri = folder(docs, a__md="The launch is in September this year.\n", b__csv=SALES)
     first = await library(tmp_path, docs).open((uri,))
@@ -151,8 +151,8 @@ async def test_a_folder_is_indexed_once_as_it_is_now(tmp_path: Path) -> None:
     assert "October" in (await _best(changed, "launch")).text
 
 
-async def test_many_may_open_the_same_documents_at_once(tmp_path: Path) -> None:
-    """Two workers and several sessions build side by side and end with one whole index and no leavings."""
+async def test_concurrent_opens_build_one_index(tmp_path: Path) -> None:
+    """Two workers and several sessions build concurrently, and one complete index and no leftovers remain."""
     docs = tmp_path / "docs"
     uri = folder(docs, a__md=HANDBOOK, b__pdf=pdf(), c__csv=SALES)
     workers = [library(tmp_path, docs), library(tmp_path, docs)]
@@ -164,8 +164,8 @@ async def test_many_may_open_the_same_documents_at_once(tmp_path: Path) -> None:
     assert {(await _best(each, "hotels")).ref for each in opened} == {"a.md#L12"}
 
 
-async def test_giving_up_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A build that another session waits for goes on; one that no session waits for leaves no files or processes."""
+async def test_a_cancelled_build_leaves_no_files(tmp_path: Path) -> None:
+    """A build that another session waits for continues."""
     docs = tmp_path / "docs"
     uri = folder(docs, a__pdf=pdf(), b__csv=SALES)
     documents = library(tmp_path, docs)
@@ -184,7 +184,7 @@ async def test_giving_up_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 async def test_a_broken_index_is_built_again(tmp_path: Path) -> None:
-    """What a full disk left behind does not stay in the way."""
+    """A full disk may have left it incomplete."""
     docs = tmp_path / "docs"
     uri = folder(docs, a__md=HANDBOOK)
     await library(tmp_path, docs).open((uri,))
@@ -196,8 +196,8 @@ async def test_a_broken_index_is_built_again(tmp_path: Path) -> None:
     assert (await _best(opened, "hotels")).ref == "a.md#L12"
 
 
-async def test_other_forms_of_a_word_are_found(tmp_path: Path) -> None:
-    """Whatever the ending, the case, the accents and the spelling, the text covers the whole question."""
+async def test_search_matches_word_forms_accents_and_spellings(tmp_path: Path) -> None:
+    """Inflections, case, accents and British or American spelling do not matter."""
     texts = {
         "CAFE refunds cancelling bookings": "The café refunded every cancelled booking without asking.",
         "licence fee": "The license fee is due when the boats are launched.",
@@ -212,8 +212,8 @@ async def test_other_forms_of_a_word_are_found(tmp_path: Path) -> None:
         assert (found.passages[0].document, found.passages[0].coverage, found.missing) == (f"{number}.md", 1, ())
 
 
-async def test_a_query_is_words_and_never_syntax(tmp_path: Path) -> None:
-    """Whatever a user types is searched for; nothing of it is understood as a search language."""
+async def test_search_operators_in_a_query_are_plain_words(tmp_path: Path) -> None:
+    """No input is interpreted as a query language, and none raises an error."""
     opened = await _open(tmp_path, a__md=HANDBOOK)
     for query in ("body : hotels", "hotels*", "hotels AND NOT night"):
         assert [passage.ref for passage in (await opened.search(query)).passages] == ["a.md#L12"], query
@@ -221,8 +221,8 @@ async def test_a_query_is_words_and_never_syntax(tmp_path: Path) -> None:
         await opened.search(query)
 
 
-async def test_words_that_stand_near_each_other_come_first(tmp_path: Path) -> None:
-    """A sentence that speaks of what was asked comes before one that only has all of the words."""
+async def test_passages_with_the_words_close_together_rank_first(tmp_path: Path) -> None:
+    """A passage about the query ranks above one that merely contains all its words."""
     scattered = (
         "Pumps are painted green by the apprentices of the yard when the tide is out and the wind is low. On Mondays "
         "the bearings of the crane are looked at, and whoever has grease to spare brings it to the quay."
@@ -238,8 +238,8 @@ async def test_words_that_stand_near_each_other_come_first(tmp_path: Path) -> No
     assert [passage.document for passage in found] == ["b.md", "a.md"]
 
 
-async def test_text_comes_before_listings(tmp_path: Path) -> None:
-    """The listing is shorter and holds the same words, but only a question for code wants it first."""
+async def test_prose_ranks_before_code_unless_code_is_asked_for(tmp_path: Path) -> None:
+    """Even a shorter listing with the same words ranks second, unless the query asks for code."""
     listing = "```\ndef cost(hotels, night):\n    return hotels[night].cost\n```\n"
     sentence = "The cost of a night is refunded up to a limit by those who pay for hotels on journeys."
     opened = await _open(tmp_path, a__md=f"{sentence}\n\n{listing}")
@@ -251,8 +251,8 @@ async def test_text_comes_before_listings(tmp_path: Path) -> None:
     assert [passage.kind for passage in code] == ["code", "text"]
 
 
-async def test_repeats_are_left_out(tmp_path: Path) -> None:
-    """The same paragraph in three files is one piece of evidence; with another figure it says something else."""
+async def test_duplicate_passages_are_left_out(tmp_path: Path) -> None:
+    """The same paragraph in three files counts once; with another figure it counts as different."""
     dearer = HANDBOOK.replace("EUR", "EUR 999 or")
     opened = await _open(tmp_path, a__md=HANDBOOK, b__md=HANDBOOK, c__md=HANDBOOK, d__md=dearer)
 
@@ -261,7 +261,7 @@ async def test_repeats_are_left_out(tmp_path: Path) -> None:
 
 
 async def test_one_document_can_be_searched_alone(tmp_path: Path) -> None:
-    """Other documents are then silent, and an unknown one is an error that names the known."""
+    """Results come only from that document, and an unknown name raises an error that lists the known ones."""
     opened = await _open(tmp_path, a__md=HANDBOOK, b__md="# Other\n\nHotels are mentioned in this file too.\n")
 
     assert {passage.document for passage in (await opened.search("hotels", document="b.md")).passages} == {"b.md"}
@@ -270,7 +270,7 @@ async def test_one_document_can_be_searched_alone(tmp_path: Path) -> None:
 
 
 async def test_tables_are_described(tmp_path: Path) -> None:
-    """Names that need no quotes, the types of a workbook's cells, rows; a remark on a sheet is no table."""
+    """Column names need no quotes and have types; a note on a sheet is not a table."""
     opened = await _open(tmp_path, **{"2026 sales__csv": SALES, "prices__xlsx": prices()})
 
     sales, listed = opened.catalog.tables
@@ -283,8 +283,8 @@ async def test_tables_are_described(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_more_libraries_than_are_kept_open_can_be_used_at_once(tmp_path: Path) -> None:
-    """Forty sessions that open their documents again and again at the same time all get them."""
+async def test_more_libraries_than_the_cache_holds_can_be_used_at_once(tmp_path: Path) -> None:
+    """Forty sessions repeatedly open their documents at the same time, and each gets its own."""
     uris = [(folder(tmp_path / f"folder-{number}", a__md=f"# Title {number}\n\nText.\n"),) for number in range(40)]
     opened = library(tmp_path, tmp_path)
 
@@ -294,8 +294,8 @@ async def test_more_libraries_than_are_kept_open_can_be_used_at_once(tmp_path: P
         assert [one.catalog.documents[0].headings for one in libraries] == [(f"Title {n}",) for n in range(40)]
 
 
-async def test_points_are_thousands_where_decimals_have_commas(tmp_path: Path) -> None:
-    """`1.420` is read as the other values write their decimals, and stays a text where none of them tells."""
+async def test_a_dot_groups_thousands_where_decimals_use_commas(tmp_path: Path) -> None:
+    """`1.420` is parsed according to the column's other values, and stays text if none of them decides."""
     power = "Monat;kWh;Kosten\nMai;1.420;511,20 EUR\nJuni;860;309,60 EUR\n"
     weights = "Ware;kg;Preis\nA;1.420;5.20\nB;0.860;3.60\n"
     stock = "| Ware | Menge |\n|---|---|\n| A | 12.500 |\n| B | 850 |\n"

@@ -24,7 +24,7 @@ def _sources(tmp_path: Path, *allowed: Path) -> tuple[DocumentSources, ArtifactS
 
 
 def test_names_are_unique(tmp_path: Path) -> None:
-    """Percent-escapes are undone; files of one name are told apart by their folder, else by a number."""
+    """Percent-escapes are decoded; equal names are prefixed with their folder, or else numbered."""
     sources, store = _sources(tmp_path)
     digest = store.put(b"A")
     folder = store.put(manifest([("café menu.md", digest, 1)]))
@@ -35,8 +35,8 @@ def test_names_are_unique(tmp_path: Path) -> None:
     assert [file.name for file in listing.files] == ["café menu.md", "my docs/café menu.md", "café menu (2).md"]
 
 
-def test_a_name_cannot_lead_elsewhere(tmp_path: Path) -> None:
-    """Names come from outside and are only ever relative paths."""
+def test_document_names_must_be_relative_paths(tmp_path: Path) -> None:
+    """Absolute paths, `..` and control characters are refused."""
     sources, store = _sources(tmp_path)
     digest = store.put(b"A")
 
@@ -47,8 +47,8 @@ def test_a_name_cannot_lead_elsewhere(tmp_path: Path) -> None:
     assert [file.problem for file in listing.files] == ["Its name is not a relative path."] * 5
 
 
-def test_what_was_not_uploaded_is_a_problem_of_its_document(tmp_path: Path) -> None:
-    """A missing file or folder, and what is no list of files, are reported by name; the others are still listed."""
+def test_missing_uploads_are_reported_per_document(tmp_path: Path) -> None:
+    """A missing file or folder, or an invalid manifest, is reported by name, and the others are still listed."""
     sources, store = _sources(tmp_path)
     gone = "0" * 64
     no_lists = [b"{}", b"[]", b"[" * 9_000, b"not json", b'{"format": "other", "files": []}', b"\xff\xfe"]
@@ -81,8 +81,10 @@ def test_a_local_folder_is_walked_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_uploaded", [True, False])
-async def test_a_name_that_is_no_text_is_shown_with_marks(tmp_path: Path, *, is_uploaded: bool) -> None:
-    """A folder with such a file, or such a thing that is no file, is read all the same, the file too."""
+async def test_undecodable_file_names_are_shown_with_replacement_characters(
+    tmp_path: Path, *, is_uploaded: bool
+) -> None:
+    """The file itself is read, and so is the rest of its folder."""
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / os.fsdecode(b"\xff.md")).write_text("# Fees\n\nThe fee is 5 euro.\n")
@@ -98,7 +100,7 @@ async def test_a_name_that_is_no_text_is_shown_with_marks(tmp_path: Path, *, is_
 
 
 def test_every_spelling_of_a_local_uri_works(tmp_path: Path) -> None:
-    """One, two or three slashes, and percent-escapes, all name the same file."""
+    """One, two or three slashes, a localhost authority and percent-escapes name the same file."""
     (tmp_path / "my notes.md").write_text("words")
     sources, _ = _sources(tmp_path, tmp_path)
     for form in ("file:{}", "file://{}", "file://localhost{}"):
@@ -114,7 +116,7 @@ def test_every_spelling_of_a_local_uri_works(tmp_path: Path) -> None:
 def test_a_file_swapped_after_its_listing_is_not_read(
     tmp_path: Path, swap: Callable[[Path], None], refusal: str
 ) -> None:
-    """A link is not followed, and a pipe, which would wait for a writer for ever, is not opened."""
+    """A link is not followed, and a pipe, which would block forever, is not opened."""
     (tmp_path / "secret.md").write_text("secret")
     note = tmp_path / "docs" / "note.md"
     note.parent.mkdir()
@@ -159,10 +161,10 @@ def grounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     start=st.sampled_from(["{inside}/", "{inside}/../", "/", "", "//", "//localhost{inside}/"]),
     escape=st.sampled_from([str, quote, _quoted_twice]),
 )
-def test_no_spelling_of_a_path_leads_out(
+def test_no_path_escapes_the_allowed_folder(
     grounds: Path, steps: list[str], start: str, escape: Callable[[str], str]
 ) -> None:
-    """Whatever a URI says, each file that is listed is one of the allowed folder's own, and so is what is opened."""
+    """Whatever the URI, every listed or opened file is inside the allowed folder."""
     inside = grounds / "inside"
     sources = DocumentSources(ArtifactStore(grounds / "artifacts"), (inside,))
     with suppress(UnicodeEncodeError):
@@ -181,10 +183,10 @@ def test_no_spelling_of_a_path_leads_out(
 
 
 @pytest.mark.parametrize("swapped", ["docs", "docs/note.md"], ids=["folder", "file"])
-def test_swapping_between_check_and_open_never_leads_out(
+def test_swapping_a_path_for_a_link_never_escapes_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
 ) -> None:
-    """A step that becomes a link while a path is opened is not followed, nor is it when the folder is walked."""
+    """A directory replaced by a link between check and open, or during a walk, is not followed."""
     for name in ("inside/docs", "outside"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "note.md").write_text(name)

@@ -44,8 +44,8 @@ def every_kind(tmp_path_factory: pytest.TempPathFactory) -> tuple[DocumentLibrar
     return library(path, path), uri
 
 
-async def test_a_search_quotes_and_cites(tmp_path: Path) -> None:
-    """Words are in the sources, everything else in the output; words found nowhere are named."""
+async def test_search_results_are_quoted_and_cited(tmp_path: Path) -> None:
+    """Quotes are in the sources, everything else in the output; words without a match are listed."""
     answer = await _search(tmp_path, {"query": "hotels on the moon", "document": ""}, a__md=HANDBOOK, b__pdf=pdf())
 
     # One of two words is covered, and a word that occurs nowhere weighs as much as the rarest.
@@ -56,8 +56,8 @@ async def test_a_search_quotes_and_cites(tmp_path: Path) -> None:
     )
 
 
-async def test_passages_of_one_page_are_one_source_with_all_their_words(tmp_path: Path) -> None:
-    """When several passages of a page are found, its source quotes each of them, the best first."""
+async def test_passages_of_one_page_form_one_source(tmp_path: Path) -> None:
+    """The source quotes every passage found on the page, the best first."""
     page = one_page(
         ("1 Wear", "Every impeller wears out after some time, whatever it looks like from outside."),
         ("2 Repair", "An impeller with a broken vane must be renewed before the engine runs again."),
@@ -74,8 +74,8 @@ async def test_passages_of_one_page_are_one_source_with_all_their_words(tmp_path
     ]
 
 
-async def test_nothing_found_is_an_answer(tmp_path: Path) -> None:
-    """Not a fault: the agent learns that the documents do not say."""
+async def test_a_search_without_matches_is_a_successful_answer(tmp_path: Path) -> None:
+    """The agent learns that the documents do not contain the words, and is told to try others."""
     answer = await _search(tmp_path, {"query": "moon", "document": ""}, a__md=HANDBOOK)
 
     note = "Nothing was found. Search again with other or fewer words."
@@ -84,15 +84,15 @@ async def test_nothing_found_is_an_answer(tmp_path: Path) -> None:
     )
 
 
-async def test_a_session_without_documents_is_told_so(tmp_path: Path) -> None:
-    """The agent should not try other words."""
+async def test_searching_without_documents_says_that_there_are_none(tmp_path: Path) -> None:
+    """The agent is told to answer without them, so that it does not retry with other words."""
     answer = await SearchDocuments(library(tmp_path)).use({"query": "x", "document": ""}, _context())
 
     assert answer.output == {"error": "This session has no documents that can be read. Answer without them."}
 
 
-async def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    """Within the cap, stretch after stretch, nothing is left out and nothing comes twice."""
+async def test_reading_continues_where_it_stopped(tmp_path: Path) -> None:
+    """Each part stays within the cap; no line is skipped and none is repeated."""
     lines = [f"Line {number} " + "x" * 60 for number in range(1, 1_201)]
     texts: list[str] = []
     position: JsonValue = 1
@@ -112,8 +112,8 @@ async def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert "\n".join(texts).split("\n") == lines
 
 
-async def test_one_endless_line_is_cut(tmp_path: Path) -> None:
-    """A line longer than the cap is handed out as far as it fits."""
+async def test_a_line_longer_than_the_cap_is_cut(tmp_path: Path) -> None:
+    """The answer says so and suggests searching for the rest."""
     answer = await _read(tmp_path, {"document": "a.txt", "first": 1, "last": 0}, a__txt="x" * 60_000)
 
     assert len(answer.sources[0].quote) == READING_CHARACTERS
@@ -121,7 +121,7 @@ async def test_one_endless_line_is_cut(tmp_path: Path) -> None:
 
 
 async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
-    """A model that errs is told what to change."""
+    """The error names the argument, so that the model can correct it."""
     uri = folder(tmp_path / "docs", a__md=HANDBOOK, c__pdf="%PDF")
     documents, context = library(tmp_path, tmp_path), _context(uri)
     search: list[tuple[dict[str, JsonValue], str]] = [
@@ -152,8 +152,8 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
             assert (answer.ok, named in error, error.endswith("..")) == (False, True, False), arguments
 
 
-async def test_a_document_is_named_by_anything_that_was_shown(every_kind: tuple[DocumentLibrary, str]) -> None:
-    """Names without case, folder or extension, and every ref of a search, table or citation, at its place."""
+async def test_documents_are_found_by_any_name_or_reference_shown(every_kind: tuple[DocumentLibrary, str]) -> None:
+    """Case, folder and extension may differ, and any ref of a search, table or citation opens at its place."""
     documents, uri = every_kind
     refs = {
         "guide.md": ["guide.md#L1-L5"],
@@ -183,10 +183,10 @@ async def test_a_document_is_named_by_anything_that_was_shown(every_kind: tuple[
     assert (two.ref, two.quote.split("\n")[0][:10]) == ("list.xlsx#Price list!5-6", "5: Bellows")
 
 
-async def test_a_name_that_fits_no_document_is_answered_with_those_that_are_there(
+async def test_an_unknown_document_name_is_answered_with_the_known_ones(
     every_kind: tuple[DocumentLibrary, str],
 ) -> None:
-    """Nothing is guessed."""
+    """Neither an ambiguous name nor an unknown part of a document is guessed."""
     documents, uri = every_kind
     problems = {
         "plan": "`document`: 'plan' may be plan.csv, plan.txt; name one of them in full.",

@@ -32,8 +32,8 @@ def _downloads(tmp_path: Path, server: PageServer, clock: Clock | None = None) -
     return Downloads(store, tmp_path / "downloads", allowed, LIMITS, now=(clock or Clock()).now), store
 
 
-async def test_a_document_is_kept_under_its_digest(tmp_path: Path, server: PageServer) -> None:
-    """Named by its address, and by what the server says it is."""
+async def test_a_downloaded_document_is_stored_under_its_digest(tmp_path: Path, server: PageServer) -> None:
+    """Its name comes from the URL and from the content type that the server states."""
     names = {
         ("/files/handbook.pdf", "application/pdf"): "handbook.pdf",
         ("/handbook.pdf?version=2", "application/octet-stream"): "handbook.pdf",
@@ -56,8 +56,8 @@ async def test_a_document_is_kept_under_its_digest(tmp_path: Path, server: PageS
     assert {file.suffix for file in (tmp_path / "downloads").iterdir()} == {".json"}
 
 
-async def test_what_is_here_is_not_asked_for_again_for_a_day(tmp_path: Path, server: PageServer) -> None:
-    """By whoever asks, at once or later, another worker of this host included; then it is asked for anew."""
+async def test_a_download_is_reused_for_a_day(tmp_path: Path, server: PageServer) -> None:
+    """Concurrent requests and other workers on the host share it; after a day it is downloaded again."""
     url = f"http://{server.host}/a.md"
     server.pages["/a.md"] = answer(b"first")
     clock = Clock()
@@ -74,10 +74,8 @@ async def test_what_is_here_is_not_asked_for_again_for_a_day(tmp_path: Path, ser
     assert [entry.bytes for entry in anew.values() if isinstance(entry, Download)] == [7]
 
 
-async def test_a_document_that_cannot_be_read_is_not_asked_for_at_once_again(
-    tmp_path: Path, server: PageServer
-) -> None:
-    """An agent that searches three times does not wait three times; a minute later it may have come back."""
+async def test_a_failed_download_is_not_retried_for_a_minute(tmp_path: Path, server: PageServer) -> None:
+    """An agent that searches three times does not wait three times; a minute later the document may be back."""
     url = f"http://{server.host}/a.md"
     clock = Clock()
     downloads, _ = _downloads(tmp_path, server, clock=clock)
@@ -92,8 +90,8 @@ async def test_a_document_that_cannot_be_read_is_not_asked_for_at_once_again(
     assert len(server.requests) == 2
 
 
-async def test_a_harmful_answer_is_refused(tmp_path: Path, server: PageServer) -> None:
-    """A redirect inside or down to plain HTTP, a body without end, compression that was not asked for."""
+async def test_harmful_responses_are_refused(tmp_path: Path, server: PageServer) -> None:
+    """Redirects to private hosts or plain HTTP, oversized bodies and unrequested compression are refused."""
     locations = ("https://10.0.0.1/", "http://public.example/", "file:///etc/passwd", "")
     pages = [
         *((answer(status="302 Found", Location=location), "") for location in locations),
@@ -112,8 +110,8 @@ async def test_a_harmful_answer_is_refused(tmp_path: Path, server: PageServer) -
     assert list((tmp_path / "downloads").iterdir()) == []
 
 
-async def test_documents_from_the_web_are_searched_like_others(tmp_path: Path, server: PageServer) -> None:
-    """With page and line; one that cannot be reached is a problem of its own, in words."""
+async def test_documents_from_the_web_are_searchable(tmp_path: Path, server: PageServer) -> None:
+    """Passages have their page or line; an unreachable document has a problem of its own."""
     server.pages["/handbook.md"] = answer(HANDBOOK.encode(), content_type="text/markdown")
     server.pages["/manual"] = answer(pdf(), content_type="application/pdf")
     store = ArtifactStore(tmp_path / "artifacts")
@@ -129,8 +127,8 @@ async def test_documents_from_the_web_are_searched_like_others(tmp_path: Path, s
     }
 
 
-async def test_a_worker_without_downloads_says_so(tmp_path: Path) -> None:
-    """Rather than fail the session."""
+async def test_a_worker_without_downloads_reports_the_document(tmp_path: Path) -> None:
+    """The session does not fail."""
     library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index")
 
     opened = await library.open(("https://public.example/a.pdf",))
@@ -140,8 +138,8 @@ async def test_a_worker_without_downloads_says_so(tmp_path: Path) -> None:
     ]
 
 
-def test_a_request_names_web_documents_by_https_only() -> None:
-    """Anything else is refused where it is typed."""
+def test_web_documents_must_be_https_urls() -> None:
+    """Validation of the request refuses anything else."""
     for uri in ("http://a.example/x", "https:///x", "https:// a", "https://a.example/\n", "ftp://a/x"):
         with pytest.raises(ValidationError):
             TypeAdapter(DocumentUri).validate_python(uri)

@@ -78,7 +78,7 @@ _FILES: Mapping[str, Callable[[str], str | bytes]] = {
 
 @pytest.mark.parametrize("suffix", _FILES)
 async def test_hidden_text_is_left_out(tmp_path: Path, suffix: str) -> None:
-    """By itself, by its style or its group, and however it ends: nothing else goes with it."""
+    """It may be hidden directly, by its style or by its parent; no visible text is lost with it."""
     ways = enumerate(_HIDING.get(suffix, _HIDING["html"]))
     read = await texts_of(tmp_path, **{f"{number:02}__{suffix}": _FILES[suffix](way) for number, way in ways})
 
@@ -110,8 +110,8 @@ def _slides() -> bytes:
     return file.getvalue()
 
 
-async def test_what_is_drawn_on_a_slide_is_read(tmp_path: Path) -> None:
-    """Figures stand below their categories, those that are not there stay empty; a hidden slide is said to be one."""
+async def test_charts_and_diagrams_on_a_slide_are_read(tmp_path: Path) -> None:
+    """Figures are placed below their categories, missing ones stay empty, and hidden slides are marked."""
     [read] = await texts_of(tmp_path, a__pptx=_slides())
 
     assert (

@@ -82,10 +82,10 @@ def children_seconds() -> float:
 
 
 @pytest.mark.nightly
-async def test_a_large_document_has_time_only_for_what_it_brings(
+async def test_a_large_document_gets_parsing_time_only_for_what_it_yields(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though its size allows for more; and easy pages earn nothing for one that is not. In less time than usual."""
+    """Its size alone grants no more time, and easy pages earn none for a slow one."""
     monkeypatch.setattr(parsing, "_FIRST_SECONDS", 0.2)
     one_after_the_other, one_at_the_end = slow_pages_pdf(0, 60, 5), slow_pages_pdf(20, 1, 120)
     uri = folder(tmp_path / "docs", a__pdf=one_after_the_other, b__pdf=one_at_the_end, z__md=HANDBOOK)
@@ -98,8 +98,8 @@ async def test_a_large_document_has_time_only_for_what_it_brings(
     assert (await opened.search("hotels")).passages[0].ref == "z.md#L12"
 
 
-def test_work_earns_time_by_what_it_brings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Little until the first piece, more by every piece, never more at once than at first, and never more than most."""
+def test_parsing_time_grows_with_each_piece_up_to_a_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No grant exceeds the initial allowance, and the total never exceeds the maximum."""
     clock = iter([100.0, 100.0, 106.0, 107.0, 108.0, 109.0, 128.0])
     allowed: list[float] = []
     monkeypatch.setattr(limits, "_used_seconds", lambda: next(clock))
@@ -115,7 +115,7 @@ def test_work_earns_time_by_what_it_brings(monkeypatch: pytest.MonkeyPatch) -> N
     assert allowed == pytest.approx([7, 2, 7, 7, 7, 2])
 
 
-async def test_no_entity_reads_a_file_of_the_machine(tmp_path: Path) -> None:
+async def test_xml_entities_never_read_local_files(tmp_path: Path) -> None:
     """XML may ask for it; nobody answers."""
     secret = tmp_path / "secret.txt"
     secret.write_text("CANARY-7351")
@@ -129,8 +129,8 @@ async def test_no_entity_reads_a_file_of_the_machine(tmp_path: Path) -> None:
     assert b"CANARY" not in stored
 
 
-async def test_characters_in_two_halves_are_read(tmp_path: Path) -> None:
-    """RTF writes an emoji as two halves; both are one character, and half of one is no text that could be kept."""
+async def test_rtf_surrogate_pairs_are_joined(tmp_path: Path) -> None:
+    """An emoji written as two halves becomes one character; a single half becomes U+FFFD."""
     uri = folder(tmp_path / "docs", notes__rtf=b"{\\rtf1 Tide \\u-10179?\\u-8704? and \\u55357? rose.}")
 
     await library(tmp_path, tmp_path).open((uri,))
@@ -139,7 +139,7 @@ async def test_characters_in_two_halves_are_read(tmp_path: Path) -> None:
     assert "Tide \U0001f600 and \ufffd rose.".encode() in stored
 
 
-async def test_a_sparse_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
+async def test_a_sparse_one_terabyte_file_is_refused_by_its_size(tmp_path: Path) -> None:
     """Before a byte of it is read."""
     uri = folder(tmp_path / "docs", a__csv="a,b\n")
     with (tmp_path / "docs" / "a.csv").open("r+b") as file:
@@ -152,7 +152,7 @@ async def test_a_sparse_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 async def test_ordinary_large_documents_are_still_read(tmp_path: Path) -> None:
-    """A workbook of 20,000 rows, a table of 50,000 lines, a book of 500 pages in 20 MB: nothing hostile."""
+    """A workbook of 20,000 rows, a table of 50,000 lines and a book of 500 pages in 20 MB are accepted."""
     lines = "n,word\n" + "".join(f"{number},word {number % 97}\n" for number in range(50_000))
     book = slow_pages_pdf(500, 0, 0, ballast=20 << 20)
     uri = folder(tmp_path / "docs", a__xlsx=figures(20_000, 10), b__csv=lines, c__pdf=book)
@@ -173,8 +173,10 @@ _CHOSEN = BOMBS if settings.get_current_profile_name() == "nightly" else SAMPLE
 @pytest.mark.parametrize(
     "suffix", first_fast(dict.fromkeys(suffix for _, suffix, _ in _CHOSEN), 3, pytest.mark.nightly)
 )
-async def test_no_bomb_harms(tmp_path: Path, suffix: str, record_property: Callable[[str, object], None]) -> None:
-    """Whatever its suffix: no file is lost without a word, none outlives its limits, none writes outside."""
+async def test_document_bombs_do_no_harm(
+    tmp_path: Path, suffix: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Every file is read or reported, stays within time and memory limits, and writes nothing outside."""
     chosen = [bomb for bomb in _CHOSEN if bomb[1] == suffix]
     for number, group in groupby(enumerate(chosen), lambda pair: pair[0] // _AT_NIGHT):
         place = tmp_path / f"docs{number}"

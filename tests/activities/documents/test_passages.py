@@ -31,8 +31,8 @@ _BLOCKS = st.one_of(
 
 
 @given(st.lists(_BLOCKS, min_size=1, max_size=8).map("\n\n".join), st.sampled_from(["markdown", "prose", "code"]))
-def test_a_passage_stands_where_its_reference_says(text: str, style: str) -> None:
-    """The words of every passage are found, in order, on the lines it names, and it is never too long."""
+def test_passages_match_the_lines_they_reference(text: str, style: str) -> None:
+    """The words of every passage are on the lines it names, and no passage exceeds the maximum length."""
     lines = text.split("\n")
     for span in _cut(text, style):
         there = re.sub(r"\s+", " ", "\n".join(lines[span.first - 1 : span.last]))
@@ -42,8 +42,8 @@ def test_a_passage_stands_where_its_reference_says(text: str, style: str) -> Non
             assert re.sub(r"\s+", " ", piece).strip() in there
 
 
-def test_passages_know_the_titles_above_them() -> None:
-    """From the outermost to the nearest; a title of the same level replaces the one before; marks set the levels."""
+def test_passages_carry_their_headings() -> None:
+    """Headings run from outermost to innermost; one of the same level replaces the previous one."""
     markdown = _cut(
         "# Guide\n\n## First *steps*\n\nInstall it before anything else is done.\n\n"
         "## The `run_all` command\n\n### Deep\n\nThis is a paragraph about deep things."
@@ -62,7 +62,7 @@ def test_passages_know_the_titles_above_them() -> None:
 
 
 def test_short_pieces_are_joined() -> None:
-    """A list belongs to the line that announces it; of fragments only fields, such as an owner, are worth finding."""
+    """A list belongs to the line that introduces it; lone fragments are dropped, except fields like an owner."""
     spans = _cut("# T\n\nYou need these:\n\n- a hammer\n- a nail\n\n# U\n\nNo.\n")
     fields = _cut("# Policy\n\n**Owner:** Ann\n\n# Notes\n\nNote:\n")
 
@@ -70,8 +70,8 @@ def test_short_pieces_are_joined() -> None:
     assert [span.text for span in fields] == ["**Owner:** Ann"]
 
 
-def test_listings_are_told_from_text() -> None:
-    """Fences, indentation after `::` and prompts are listings, and no title is found inside them."""
+def test_code_listings_are_distinguished_from_text() -> None:
+    """Fences, indentation after `::` and prompts mark listings, and no heading is found inside them."""
     markdown = _cut("Some text that comes before the code.\n\n```\n# not a title\nvalue = compute(everything)\n```\n")
     prose = _cut(
         "It is called like this, for example::\n\n    value = compute(everything)\n\nAnd then it goes on for a while.",
@@ -83,7 +83,7 @@ def test_listings_are_told_from_text() -> None:
 
 
 def test_long_paragraphs_are_cut_between_sentences() -> None:
-    """No sentence is torn apart, abbreviations end none, and each passage names its own lines."""
+    """No sentence is split, abbreviations do not end one, and each passage names its own lines."""
     sentence = "Dr. Smith asked, e.g. No. 7 of Fig. 2, whether the pump should run at night and so did others."
     text = "\n".join([sentence] * 30)
 
@@ -95,14 +95,14 @@ def test_long_paragraphs_are_cut_between_sentences() -> None:
 
 
 def test_passages_do_not_cross_pages() -> None:
-    """A passage is on one page, so that its reference leads there."""
+    """Each passage is on one page, so that its reference points there."""
     blocks = [Block("A sentence that stands on page one.", 1, 1), Block("A sentence that stands on page two.", 2, 2)]
 
     assert [(span.first, span.last) for span in cut(blocks, "page")] == [(1, 1), (2, 2)]
 
 
-def test_texts_are_decoded_whatever_wrote_them() -> None:
-    """UTF-8 with or without a mark, UTF-16 and the Windows code page; and nothing that is not text."""
+def test_common_text_encodings_are_decoded() -> None:
+    """UTF-8 with or without a BOM, UTF-16 and Windows-1252 are decoded; binary data is refused."""
     texts = {
         "naïve\r\nlines".encode(): "naïve\nlines",
         "\ufeffnaïve".encode(): "naïve",
@@ -131,8 +131,8 @@ _LETTERS = {
 
 
 @pytest.mark.parametrize("encoding", _LETTERS)
-def test_letters_are_right_or_said_to_be_doubtful(encoding: str) -> None:
-    """In an encoding that a text does not state, however many letters it has; a broken line leaves the others right."""
+def test_undeclared_encodings_are_decoded_correctly_or_flagged(encoding: str) -> None:
+    """This holds for a text of any length; an invalid byte does not corrupt the other lines."""
     text = _LETTERS[encoding]
     read = [decode(text[:length].encode(encoding)) for length in range(8, len(text) + 1)]
     broken = decode(f"{text}\n{text}\n{text}\n".encode() + b"\xff\n")

@@ -60,8 +60,8 @@ async def _read(tmp_path: Path, uri: str, document: str, first: int = 0) -> Tool
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-async def test_a_picture_is_written_anew(tmp_path: Path, kind: str) -> None:
-    """A model gets its pixels the right way up, in the size that is charged for, and nothing else."""
+async def test_pictures_are_re_encoded_before_a_model_sees_them(tmp_path: Path, kind: str) -> None:
+    """The model gets only the pixels, upright and in the billed size, without metadata."""
     opened, uri = await _opened(tmp_path, **{f"a__{kind.lower()}": picture(kind, turned=True)})
     [entry] = opened.catalog.documents
 
@@ -80,7 +80,7 @@ async def test_a_picture_is_written_anew(tmp_path: Path, kind: str) -> None:
 
 
 async def test_scanned_pages_are_shown_a_few_at_a_time(tmp_path: Path) -> None:
-    """Reading goes on where pictures end, page by page, and no page is left out."""
+    """Reading continues after the last picture shown, and no page is left out."""
     opened, uri = await _opened(
         tmp_path, scan__pdf=scan(2 * MOST_PICTURES + 1), text__pdf=pdf(), plan__pdf=textless_pdf()
     )
@@ -117,8 +117,8 @@ def report(*pictures: bytes) -> bytes:
     return file.getvalue()
 
 
-async def test_pictures_in_a_docx_are_shown_where_they_stand(tmp_path: Path) -> None:
-    """Each is a paragraph of its own below its heading, written anew, once; what is too small or broken is left out."""
+async def test_pictures_in_a_docx_appear_at_their_place(tmp_path: Path) -> None:
+    """Each is its own paragraph, re-encoded and shown once; small or broken ones are left out."""
     dot, chart, seal = picture("PNG", (20, 20)), picture("PNG", (400, 200)), picture(size=(90, 80))
     broken = picture(size=(300, 300))[:900]
     opened, uri = await _opened(tmp_path, q3__docx=report(dot, broken, chart, seal))
@@ -139,8 +139,8 @@ async def test_pictures_in_a_docx_are_shown_where_they_stand(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_model_that_sees_is_shown_the_picture(tmp_path: Path, wire: Wire) -> None:
-    """On each wire the request has the file's bytes; another model is told that there is a picture."""
+async def test_vision_models_get_the_picture(tmp_path: Path, wire: Wire) -> None:
+    """On every wire the request has the file's bytes; other models are told that they cannot see the picture."""
     opened, _ = await _opened(tmp_path, a__png=picture("PNG"))
     name = "a.png#page=1"
     content = await opened.picture(name)

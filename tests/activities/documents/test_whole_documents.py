@@ -52,8 +52,8 @@ async def texts_of(tmp_path: Path, **files: str | bytes) -> list[str]:
     return [(await opened.read(entry.name)).sources[0].quote for entry in opened.catalog.documents]
 
 
-async def test_a_docx_is_read_whatever_holds_its_words(tmp_path: Path) -> None:
-    """In a paragraph, a control of paragraphs, a merged cell and a note; equal cells stay two, what is deleted goes."""
+async def test_docx_text_is_read_from_every_container(tmp_path: Path) -> None:
+    """Controls, fields, text boxes, merged cells and notes are read; equal cells stay two, deletions are dropped."""
     files = dict[str, bytes]()
     for number, (outer, inner) in enumerate(product(_AROUND_RUNS, repeat=2)):
         words = outer.format(inner.format(_KEPT))
@@ -72,8 +72,8 @@ async def test_a_docx_is_read_whatever_holds_its_words(tmp_path: Path) -> None:
     assert read == ["kept\nkept\nkept | kept\nkept | 7\nSee\nNote: kept"] * len(_AROUND_RUNS) ** 2
 
 
-async def test_notes_are_read_below_what_refers_to_them(tmp_path: Path) -> None:
-    """Of an ODT, EPUB or RTF; the sentence that refers to a note can still be quoted whole."""
+async def test_notes_follow_the_sentence_that_refers_to_them(tmp_path: Path) -> None:
+    """In ODT, EPUB and RTF, the sentence itself can still be quoted unbroken."""
     note = "<text:note><text:note-citation>1</text:note-citation><text:note-body>{}</text:note-body></text:note>"
     odt = f"<text:p>The fee{note.format('<text:p>Except in May.</text:p>')} is 9.</text:p>"
     table = "<table:table><table:table-row><table:table-cell>{}</table:table-cell></table:table-row></table:table>"
@@ -129,17 +129,17 @@ _WRITTEN: dict[str, tuple[str | bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", _WRITTEN)
-async def test_a_document_is_read_as_its_program_shows_it(name: str, tmp_path: Path) -> None:
-    """Repeated cells, filled forms, encodings that are stated, and mails."""
+async def test_documents_are_read_as_their_program_shows_them(name: str, tmp_path: Path) -> None:
+    """Repeated cells, filled forms, declared encodings and mails are included."""
     written, read = _WRITTEN[name]
 
     assert " ".join((await texts_of(tmp_path, **{name: written}))[0].split()) == read
 
 
-async def test_what_a_document_lacks_is_a_gap(tmp_path: Path) -> None:
-    """Formulas that no program has computed, and the files of a mail; a 0 for each formula is no value.
+async def test_missing_parts_of_a_document_are_reported(tmp_path: Path) -> None:
+    """Uncomputed formulas and mail attachments are listed as skipped; a 0 for every formula counts as uncomputed.
 
-    A line by which Excel is told the separator is no title, and titles may occur twice above numbers.
+    Excel's `sep=` line is not a header, and two columns of numbers may share a title.
     """
     docs, row = tmp_path / "docs", b'<row r="1"><c r="A1"><v>7</v></c><c r="B1"><f>A1*2</f>%s</c></row>'
     cells = {"none": b"<v/>", "zero": b"<v>0</v>", "done": b"<v>14</v>", "error": b"<v>#DIV/0!</v>"}
@@ -183,8 +183,8 @@ def _written(cell: str, covered: str, row: str) -> str:
     return "".join(row.format("".join(each)) for each in cells)
 
 
-async def test_merged_cells_keep_every_cell_in_its_column(tmp_path: Path) -> None:
-    """In every format with tables: a high cell stands in each of its rows, and a figure that stands again says so."""
+async def test_merged_cells_keep_other_cells_in_their_columns(tmp_path: Path) -> None:
+    """In every format, a vertically merged cell is repeated in each row, and a repeated figure is marked."""
     document, presentation = docx.Document(), pptx.Presentation()
     shapes: Any = presentation.slides.add_slide(presentation.slide_layouts[6]).shapes
     cell = '<table:table-cell table:number-{}-spanned="2"><text:p>{}</text:p></table:table-cell>'
@@ -207,8 +207,8 @@ _ABOVE, _BELOW = ("Berths", "", "As of 1 May"), ("", "Note: fees exclude VAT, se
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
-async def test_a_table_is_what_stands_between_its_notes(mark: str, tmp_path: Path) -> None:
-    """In a CSV file, also where each line has as many marks as the table, and in a sheet, which repeats high words."""
+async def test_notes_around_a_table_are_not_part_of_it(mark: str, tmp_path: Path) -> None:
+    """In CSV, even if every line has as many delimiters as the table, and in sheets with merged cells."""
     rows = [row.format(mark) for row in _ROWS]
     book = openpyxl.Workbook()
     sheet: Any = book.active
@@ -229,7 +229,7 @@ async def test_a_table_is_what_stands_between_its_notes(mark: str, tmp_path: Pat
 
 
 async def test_json_of_flat_objects_is_a_table(tmp_path: Path) -> None:
-    """One object a line, an array, or the one array below a title; anything deeper is text alone."""
+    """JSON Lines, an array, or the only array in an object make a table; deeper data is text alone."""
     lines = ['{"berth": "A", "fee": 7, "owner": {"name": "Ada"}}', '{"berth": "B", "fee": null, "open": true}']
     array = f"[{','.join(lines)}]"
     files = {"a__jsonl": "\n".join(lines), "b__json": array, "c__json": f'{{"at": "May", "berths": {array}}}'}
@@ -243,8 +243,8 @@ async def test_json_of_flat_objects_is_a_table(tmp_path: Path) -> None:
     assert [each.problem for each in catalog.documents] == [""] * len(files)
 
 
-async def test_a_docx_has_its_headers_and_names_its_comments(tmp_path: Path) -> None:
-    """Below the text, each once, without those that have a page number only."""
+async def test_docx_headers_are_read_and_comments_reported(tmp_path: Path) -> None:
+    """Each header is read once, below the text; headers and footers with only a page number are dropped."""
     document = docx.Document()
     document.add_paragraph("The fee is 9.")
     for number in range(2):
@@ -283,23 +283,23 @@ _FAR = ("Dogs are kept on a lead while", "the ferry is at the pier, and", "horse
 async def test_columns_of_a_pdf_are_read_one_after_the_other(
     columns: tuple[tuple[str, ...], ...], read: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Two or more, of different lengths, between lines across them; the cells of a table stay in their row."""
+    """Columns may be two or more and differ in length; cells of a table stay in their row."""
     rows = ("|".join(row) for row in zip_longest(*columns, fillvalue=""))
     page = columns_pdf(_ACROSS, *rows, _ACROSS, places=(40, 220, 410))
 
     assert await texts_of(tmp_path, a__pdf=page) == ["\n".join((_ACROSS, *read, _ACROSS))]
 
 
-async def test_a_heading_of_a_pdf_is_as_large_as_it_is_shown(tmp_path: Path) -> None:
-    """Some programs write all letters in one size and enlarge the page."""
+async def test_pdf_headings_are_detected_by_displayed_size(tmp_path: Path) -> None:
+    """Some programs write all text in one font size and scale the page."""
     page = enlarged_pdf((18, "Fog"), (10, "The bell rings twice."), (14, "Wind"), (10, "The ferry stops at 26 knots."))
     opened = await library(tmp_path, tmp_path / "docs").open((folder(tmp_path / "docs", a__pdf=page),))
 
     assert opened.catalog.documents[0].headings == ("Fog", "Wind")
 
 
-async def test_numbered_rows_of_a_pdf_are_no_headings(tmp_path: Path) -> None:
-    """Each of them is found; a numbered title above text is one."""
+async def test_numbered_pdf_rows_are_not_headings(tmp_path: Path) -> None:
+    """The rows can be found by search; a numbered title above text is a heading."""
     rows = ("1 Ships 120", "2 Maps 85", "3 Fishing 40", "The museum is closed on Mondays.", "4 Prices", "Adults pay 9.")
     page = enlarged_pdf(*((10, row) for row in rows))
     opened = await library(tmp_path, tmp_path / "docs").open((folder(tmp_path / "docs", a__pdf=page),))
@@ -322,8 +322,8 @@ _BRIEF = {
 }
 
 
-async def test_a_brief_document_is_one(tmp_path: Path) -> None:
-    """One that is all code, or one row of a table, has its first words in the catalog and is found by each word."""
+async def test_very_short_documents_are_catalogued_and_searchable(tmp_path: Path) -> None:
+    """Even one that is all code, or one table row, has its first words in the catalog and can be found."""
     docs = tmp_path / "docs"
     uri = folder(docs, **{f"a__{suffix}": content for suffix, content in _BRIEF.items()})
     opened = await library(tmp_path, docs).open((uri,))
@@ -333,8 +333,8 @@ async def test_a_brief_document_is_one(tmp_path: Path) -> None:
         assert (await opened.search("fee", document=f"a.{suffix}")).passages, suffix
 
 
-async def test_a_book_is_read_in_its_own_encoding_or_not_at_all(tmp_path: Path) -> None:
-    """Encrypted chapters are a problem of the book, and no text."""
+async def test_epub_chapters_are_decoded_or_the_book_is_refused(tmp_path: Path) -> None:
+    """Chapters in UTF-16 or Latin-1 are read; encrypted chapters are a problem of the book."""
     page = "<html><body><p>Gebühr für שלום</p></body></html>"
     latin = page.replace("שלום", "é")
     locked = '<encryption><CipherReference URI="OEBPS/b 1.xhtml"/></encryption>'
@@ -353,8 +353,8 @@ async def test_a_book_is_read_in_its_own_encoding_or_not_at_all(tmp_path: Path) 
     assert "protected against copying" in opened.catalog.documents[2].problem
 
 
-async def test_a_picture_is_said_as_it_is_shown(tmp_path: Path) -> None:
-    """Its size is that of the turned picture, further frames are named, and 16 bits a pixel keep their greys."""
+async def test_pictures_are_described_as_displayed(tmp_path: Path) -> None:
+    """Size follows the EXIF rotation, further frames are counted, and 16-bit greys are kept."""
     files = dict[str, bytes]()
     for turn in range(1, 9):
         exif, file = Image.Exif(), io.BytesIO()

@@ -212,10 +212,10 @@ _EXPECTED = (ProviderError, ApplicationError, FetchError, ChargehandError, Unusa
 
 
 @pytest.mark.parametrize("client", first_fast(CLIENTS, 4, pytest.mark.nightly))
-async def test_an_answer_without_end_costs_the_limit(
+async def test_endless_responses_are_read_only_up_to_the_limit(
     client: str, servers: tuple[EndlessServer, list[str]], tmp_path: Path
 ) -> None:
-    """The client hangs up after its limit, the failure is classified, and nothing is sent to where it redirects."""
+    """The client hangs up, the failure is classified, and nothing is sent to a redirect's target."""
     server, elsewhere = servers
     for status in STATUSES:
         before = server.sent
@@ -241,10 +241,10 @@ async def test_an_answer_without_end_costs_the_limit(
 @pytest.mark.parametrize(
     "client", first_fast(["model anthropic", "model responses", "model chat", "search engine", "page"], 2)
 )
-async def test_what_is_decompressed_is_bounded_too(
+async def test_decompressed_responses_are_limited_too(
     client: str, servers: tuple[EndlessServer, list[str]], tmp_path: Path
 ) -> None:
-    """A bomb in gzip is left as soon as it is too large, and what was not offered is not read at all."""
+    """A gzip bomb is dropped once it is too large, and encodings that were not offered are not read."""
     server, _ = servers
     for status in ("200-gzip", "500-gzip", "200-br", "200-zstd"):
         before = server.sent

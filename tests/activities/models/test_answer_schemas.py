@@ -29,8 +29,8 @@ def _of_anthropic(schema: dict[str, Any]) -> Any:
     return simplified(anthropic.transform_schema(json.loads(json.dumps(schema))))
 
 
-def test_a_schema_says_what_its_type_says() -> None:
-    """It is what OpenAI's SDK makes of the type, Anthropic's changes nothing in it, and it explains nothing."""
+def test_answer_schemas_match_their_types() -> None:
+    """They equal what OpenAI's SDK generates, Anthropic's SDK leaves them as is, and none has descriptions."""
     from openai.lib._pydantic import to_strict_json_schema
 
     for answer in ANSWERS:
@@ -59,8 +59,8 @@ def simplified(schema: dict[str, Any], outer: dict[str, Any] | None = None) -> d
     return kept
 
 
-def test_a_subtask_can_only_be_given_to_an_agent_that_there_is() -> None:
-    """Where a provider holds replies to the schema, a plan cannot name anybody else."""
+def test_the_plan_schema_allows_only_existing_agents() -> None:
+    """A provider that enforces the schema cannot return another agent's name."""
     for answer in (PlanAnswer, ReviewAnswer):
         agents = tuple(f"agent-{number:02}-of-a-crew-with-long-names" for number in range(20))
         schema = answer_schema(answer, agents)
@@ -69,8 +69,8 @@ def test_a_subtask_can_only_be_given_to_an_agent_that_there_is() -> None:
         assert len(json.dumps(schema).encode()) * 2 <= SCHEMA_BYTES
 
 
-def test_bounds_are_told_in_words() -> None:
-    """What a provider would refuse in a schema is part of the description."""
+def test_bounds_move_into_the_description() -> None:
+    """Keywords that a provider would refuse in a schema are stated in words instead."""
 
     class Bounded(BaseModel):
         share: float = Field(ge=0, le=1)
@@ -102,8 +102,8 @@ class Anything(BaseModel):
     value: Any
 
 
-def test_a_shape_without_a_strict_schema_is_refused() -> None:
-    """Mappings, endless nesting and properties of any type are refused with their place."""
+def test_types_without_a_strict_schema_are_refused() -> None:
+    """Mappings, recursive types and untyped properties are refused, and the error names their place."""
     cases: list[tuple[type[BaseModel], str]] = [
         (Free, "free property names at by_name; use a list"),
         (Tree, "'Tree' contains itself at children.items"),
@@ -125,8 +125,8 @@ class Invoice(BaseModel):
     due: str | None = None
 
 
-def test_data_of_a_users_own_shape_is_held_to_it_by_the_provider() -> None:
-    """A schema that fits the strict dialect is part of the answer's, with null for what may be left out."""
+def test_the_providers_schema_includes_the_users_output_schema() -> None:
+    """If it fits the strict dialect, it is part of the answer's schema; optional fields may be null."""
     schema: Any = with_data(answer_schema(OutputAnswer), Invoice.model_json_schema())
 
     data, nothing = simplified(schema)["properties"]["data"]["anyOf"]
@@ -152,8 +152,8 @@ def _of_two_types(levels: int) -> dict[str, Any]:
     return {"type": ["object", "array"], "properties": {"x": inner}, "required": ["x"], "items": {"type": "string"}}
 
 
-def test_data_that_the_dialect_cannot_describe_is_asked_for_as_text() -> None:
-    """The prompt describes it instead."""
+def test_output_schemas_outside_the_strict_dialect_become_text() -> None:
+    """The data is then a JSON string, and the prompt describes its schema."""
     cases: list[dict[str, Any]] = [
         {"$ref": "#/$defs/a0", "$defs": DOUBLING},  # each definition uses the one below twice
         _of_two_types(30),  # two types at each level

@@ -9,8 +9,8 @@ from tests.activities.models.calls import KEY, READ, READ_PARAMETERS, a_call, re
 from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw
 
 
-async def test_a_request_is_written_so() -> None:
-    """The whole body of a turn in the middle of a subtask, and the headers that matter."""
+async def test_a_turn_in_mid_subtask_sends_the_expected_request() -> None:
+    """The whole body is compared, and the headers that matter."""
     use = ToolUse("read_document", {"name": "timetable.pdf"}, id="toolu_1")
     call = a_call()
     first = calling(use, text="Let me look.")
@@ -41,16 +41,15 @@ async def test_a_request_is_written_so() -> None:
     assert request.headers["x-stainless-retry-count"] == "0"
 
 
-async def test_what_nobody_will_read_again_is_not_written_to_the_cache() -> None:
-    """The last turn of a subtask marks nothing but the system text."""
+async def test_the_last_turn_of_a_subtask_marks_no_messages_for_caching() -> None:
+    """Nothing will read its messages again."""
     (request,) = await requests_of("anthropic", a_call(must_answer=True))
 
     assert "cache_control" not in json.dumps(request.body["messages"])
 
 
-async def test_a_conversation_is_one_that_the_api_takes() -> None:
-    """Tools that it tells of stay listed; a word of the user's behind results is one message with them, results
-    first."""
+async def test_conversations_have_the_form_the_api_requires() -> None:
+    """Tools used earlier stay listed; user text after tool results joins their message, results first."""
     use = ToolUse("read_document", {"name": "a.pdf"}, id="toolu_1")
     more = [Message(role="user", text="Answer now.")]
     _, request = await second_request(
@@ -68,8 +67,8 @@ def message(content: Sequence[Mapping[str, object]], stop_reason: str) -> Script
     return raw(json.dumps({"model": "m", "content": content, "stop_reason": stop_reason, "usage": usage}).encode())
 
 
-async def test_every_stop_reason_has_its_meaning() -> None:
-    """A reply is used only if its stop reason says that it is whole."""
+async def test_every_stop_reason_is_mapped() -> None:
+    """Truncated and refused replies are not used as answers; an unknown stop reason counts as an answer."""
     cases = [
         ("end_turn", "answer"),
         ("stop_sequence", "answer"),
@@ -84,8 +83,8 @@ async def test_every_stop_reason_has_its_meaning() -> None:
         assert reply.stop == stop
 
 
-async def test_thoughts_go_back_sealed_and_silence_does_not() -> None:
-    """Thinking blocks are given back untouched, signature and all; empty text, which the API refuses, is left out."""
+async def test_thinking_blocks_are_returned_unchanged() -> None:
+    """The signature is kept; empty text, which the API refuses, is left out."""
     thoughts = [
         {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"},
         {"type": "redacted_thinking", "data": "c2VhbGVk"},

@@ -56,8 +56,8 @@ def _as_sent(wire: Wire, effort: Effort | None) -> tuple[object, ...]:
 
 
 @every_wire
-async def test_a_model_that_can_be_told_is_told_how_hard_to_think(wire: Wire) -> None:
-    """Each wire has its own form; a model that takes no effort gets none."""
+async def test_effort_is_sent_to_models_that_accept_it(wire: Wire) -> None:
+    """Each wire has its own form; other models get no effort."""
     efforts: tuple[Effort, ...] = ("low", "medium", "high")
     call = a_call(wire)
 
@@ -71,8 +71,8 @@ async def test_a_model_that_can_be_told_is_told_how_hard_to_think(wire: Wire) ->
 
 
 @every_wire
-async def test_the_operator_knows_better_which_models_think(wire: Wire) -> None:
-    """`reasoning_models` goes before what the name says, both ways."""
+async def test_reasoning_models_setting_overrides_the_model_name(wire: Wire) -> None:
+    """It overrides the model table in both directions."""
     async with a_provider(wire, lambda _: answer()) as (server, model):
         model.reasoning_models = {THINKERS[wire]: False, PLAIN[wire]: True}
         for name in (THINKERS[wire], PLAIN[wire]):
@@ -82,8 +82,8 @@ async def test_the_operator_knows_better_which_models_think(wire: Wire) -> None:
 
 
 @every_wire
-async def test_a_model_that_refuses_an_effort_is_called_without(wire: Wire) -> None:
-    """A refusal that names the parameter costs one free request, once; any other refusal stays one."""
+async def test_a_model_that_refuses_effort_is_called_again_without_it(wire: Wire) -> None:
+    """One free request is spent, once per model; an unrelated refusal is still raised."""
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
         if _sent(request) == _as_sent(wire, None):
@@ -104,8 +104,8 @@ async def test_a_model_that_refuses_an_effort_is_called_without(wire: Wire) -> N
 
 
 @every_wire
-async def test_a_temperature_goes_to_models_that_take_one(wire: Wire) -> None:
-    """A turn with an effort has none, a model whose name tells that it takes none gets none; Anthropic's end at 1."""
+async def test_temperature_is_sent_only_to_models_that_accept_it(wire: Wire) -> None:
+    """A turn that sends an effort sends no temperature; Anthropic's is capped at 1."""
     call = a_call(wire).model_copy(update={"temperature": 1.5})
     names = [PLAIN[wire], PLAIN[wire], NO_TEMPERATURE[wire]]
     settings = [{"model": name, "effort": effort} for name, effort in zip(names, (None, "low", None), strict=True)]
@@ -117,8 +117,8 @@ async def test_a_temperature_goes_to_models_that_take_one(wire: Wire) -> None:
     assert [request.body.get("temperature") for request in sent] == [highest, highest, None, None]
 
 
-def test_models_of_gateways_are_known_by_their_own_name() -> None:
-    """A prefix does not hide a model, and of an unknown one nothing is assumed."""
+def test_gateway_prefixes_do_not_hide_a_model() -> None:
+    """Nothing is assumed about an unknown model."""
     assert abilities_of("openai/gpt-6-luna") == abilities_of("gpt-6-luna") == Abilities(True, False, 128_000)
     assert abilities_of("models/gemini-2.5-pro") == Abilities(True, True, 65_536)
     assert abilities_of("claude-opus-4-1-20250805") == Abilities(False, True, 32_000)
@@ -126,18 +126,18 @@ def test_models_of_gateways_are_known_by_their_own_name() -> None:
     assert abilities_of("qwen3:8b") == Abilities()
 
 
-def test_patience_grows_with_what_a_model_may_write() -> None:
-    """A call that may think three times as long may be silent three times as long; none has less patience than set."""
+def test_allowed_silence_grows_with_the_output_limit() -> None:
+    """Three times the tokens allow three times the silence, and no call gets less than the configured patience."""
     usual = Patience(60, 30)
 
     assert [usual.for_output(tokens) for tokens in (500, 8_000, 24_000)] == [usual, usual, Patience(180, 90)]
 
 
 @pytest.mark.parametrize(("provider", "key"), [("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")])
-async def test_every_default_model_is_priced_and_can_be_told_how_hard_to_think(
+async def test_every_default_model_is_priced_and_accepts_effort(
     monkeypatch: pytest.MonkeyPatch, provider: str, key: str
 ) -> None:
-    """The newest price list knows the model of each tier, and the table of abilities does too."""
+    """The current price list and the model table know the model of each tier."""
     monkeypatch.setenv(key, KEY)
     async with AsyncExitStack() as closing:
         models = build_models(Settings(), provider, closing)
@@ -157,8 +157,8 @@ async def _facts(crews: Path, profile: Profile | None = None) -> SessionFacts:
     return await activities.open_session(OpenSessionRequest(session="s", request=request))
 
 
-async def test_an_agent_thinks_as_hard_as_its_crew_unless_it_says_otherwise(tmp_path: Path) -> None:
-    """`effort` of a crew file is for the supervisor and for every agent without one of its own."""
+async def test_an_agents_effort_defaults_to_that_of_its_crew(tmp_path: Path) -> None:
+    """The crew's `effort` also applies to the supervisor."""
     analyst, clerk = (f'tools = ["query_data"]\n{READS_DOCUMENTS}\n{own}' for own in ('effort = "high"', ""))
     folder = crew_folder(tmp_path, "research", 'effort = "low"', analyst=analyst, clerk=clerk)
 
@@ -171,7 +171,7 @@ async def test_an_agent_thinks_as_hard_as_its_crew_unless_it_says_otherwise(tmp_
 
 @pytest.mark.parametrize(("profile", "effort"), [("quick", "low"), ("standard", None), ("deep", "high")])
 async def test_a_profile_sets_the_effort_of_a_crew_without_one(profile: Profile, effort: Effort | None) -> None:
-    """A quick answer is thought about less and deep research more, by the supervisor and by every agent."""
+    """The profile's effort applies to the supervisor and to every agent."""
     facts = await _facts(Path(__file__).parents[3] / "crews", profile)
 
     assert {facts.crew.effort, *(agent.effort for agent in facts.crew.agents)} == {effort}

@@ -49,8 +49,8 @@ def _asked(name: str, document: str, signature: str = "") -> dict[str, Any]:
     return {**call, **({"extra_content": {"google": {"thought_signature": signature}}} if signature else {})}
 
 
-async def test_its_tool_calls_are_told_apart_and_go_back_signed() -> None:
-    """Calls come with one number or none; the thought signature of each goes back with it, or Gemini refuses."""
+async def test_gemini_tool_calls_are_separated_and_returned_signed() -> None:
+    """Calls may share an index or have none; Gemini requires each thought signature back."""
     first, second, third = _asked("a", "one.pdf", "c2lnbmVk"), _asked("b", "two.pdf"), _asked("c", "three.pdf")
     reply = _stream(
         {"role": "assistant", "tool_calls": [{**first, "index": 0}]},
@@ -81,8 +81,8 @@ async def test_its_tool_calls_are_told_apart_and_go_back_signed() -> None:
     assert request.body["reasoning_effort"] == "medium"
 
 
-async def test_its_thoughts_are_paid() -> None:
-    """Thought tokens are output, although `completion_tokens` leaves them out; the price is Google's."""
+async def test_gemini_thoughts_are_charged_as_output() -> None:
+    """`completion_tokens` omits thought tokens; the price is Google's."""
     answered = _stream({"role": "assistant", "content": "{}"})
     async with a_provider("chat", lambda _: answered, price_list="google") as (_, model):
         reply = await model.complete(CALL)
@@ -92,16 +92,16 @@ async def test_its_thoughts_are_paid() -> None:
     assert reply.usage.cost_usd > 0
 
 
-async def test_its_errors_are_quoted() -> None:
-    """Gemini answers with a list of errors."""
+async def test_gemini_errors_are_quoted() -> None:
+    """Gemini returns a list of errors instead of an object."""
     body = json.dumps([{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}])
     async with a_provider("chat", lambda _: error(400, body=body.encode())) as (_, model):
         with pytest.raises(ProviderError, match="answered 400: API key not valid"):
             await model.complete(CALL)
 
 
-async def test_its_address_is_enough_to_price_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The price list knows whose address it is; what it does not know is refused with the nearest names it has."""
+async def test_gemini_models_are_priced_by_their_base_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown model name is refused, with the closest names in the price list."""
     async with AsyncExitStack() as closing:
         models = build_models(_settings(monkeypatch), "openai_compatible", closing)
         card = models.card(Tier.MEDIUM)

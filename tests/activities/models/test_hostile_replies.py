@@ -148,8 +148,8 @@ async def charged_and_recorded(wire: Wire, hostile: Hostile) -> ModelReply:
 @given(hostile=hostile_replies())
 @example(hostile=Hostile(_REPLIES[1], (Change(195, "as deep as the arguments may be"),), is_streamed=False))  # content
 @example(hostile=Hostile(truncated(), (Change(60, "10,000 items"),), is_streamed=True))  # chat: the stop reason is lost
-async def test_a_reply_is_charged_as_billed_and_can_be_recorded(way: Wire | Way, hostile: Hostile) -> None:
-    """Values of any form in a reply that states its usage change neither the charge nor what can be kept."""
+async def test_hostile_replies_are_charged_as_billed_and_stay_storable(way: Wire | Way, hostile: Hostile) -> None:
+    """Malformed values in a reply that states its usage change neither the charge nor what can be stored."""
     if way == "batch" or way == "background":  # noqa: PLR1714  # narrows the type
         async with open_provider(way, hostile._replace(is_streamed=False).write) as (_, model):
             reply = await model.complete(a_job(way, Keeper()))
@@ -165,8 +165,8 @@ _BYTES = 4_000_000
 
 
 @pytest.mark.parametrize("value", ["[],", "{},", '{"a":[1]},'])
-async def test_a_dense_reply_holds_up_nothing(value: str) -> None:
-    """It is refused before a parser makes its values, of which the garbage collector keeps count."""
+async def test_a_dense_reply_is_refused_before_parsing(value: str) -> None:
+    """Creating its many values would trigger the garbage collector again and again."""
     content = f'{{"output":[{value * (_BYTES // len(value))}0]}}'.encode()
 
     before = _collections()
@@ -181,8 +181,8 @@ def _collections() -> int:
     return gc.get_stats()[0]["collections"]
 
 
-async def test_a_long_text_is_no_dense_reply() -> None:
-    """Brackets within a text are no values, so that a long table of an answer is read."""
+async def test_brackets_inside_text_do_not_count_as_values() -> None:
+    """An answer with a long table is still read."""
     table = "1,[2],{3}\n" * 200_000
 
     assert await parse(json.dumps({"text": table}).encode()) == {"text": table}
@@ -196,8 +196,8 @@ OFFERED = frozenset({"read_document"})
     tool=st.just("read_document") | st.text(),
     arguments=json_values() | json_values().map(json.dumps) | st.text(),
 )
-def test_any_call_can_be_stored_and_given_back(position: int, tool: str, arguments: object) -> None:
-    """A call has arguments or a reason against it, never both; what is malformed has a name that providers take."""
+def test_any_tool_call_can_be_stored_and_sent_back(position: int, tool: str, arguments: object) -> None:
+    """A call has either arguments or a problem, and a malformed one has a tool name that providers accept."""
     call = tool_call(position, "id", tool, arguments, OFFERED)
 
     assert not (call.arguments and call.malformed)
@@ -210,7 +210,7 @@ def test_any_call_can_be_stored_and_given_back(position: int, tool: str, argumen
 
 
 def test_arguments_that_would_exhaust_or_break_a_store_are_refused() -> None:
-    """Excessive length and depth, and lone surrogates, are a reason against the call, not a crash."""
+    """Excessive length or depth and lone surrogates make the call malformed and never crash."""
     cases = [
         (json.dumps({"name": "a" * LONGEST_ARGUMENTS}), "are longer than"),  # too long to parse
         ('{"a":' * 5_000 + "1" + "}" * 5_000, "are not valid JSON"),  # too deep for a parser

@@ -80,8 +80,8 @@ REPLIES = {
 
 @every_way
 @pytest.mark.parametrize("name", REPLIES)
-async def test_a_job_brings_the_same_reply(way: Way, name: str) -> None:
-    """What comes back is what a call at once brings; only a batch costs less: half."""
+async def test_a_job_returns_the_same_reply_as_a_direct_call(way: Way, name: str) -> None:
+    """Only the cost of a batch differs: it is half."""
     at_once = await reply_to(WIRE[way], REPLIES[name])
     async with open_provider(way, lambda _: REPLIES[name].after(0.05)) as (server, model):
         later = await model.complete(a_job(way, Keeper()))
@@ -96,7 +96,7 @@ async def test_a_job_brings_the_same_reply(way: Way, name: str) -> None:
 
 @every_way
 async def test_a_job_whose_id_cannot_be_kept_is_cancelled(way: Way) -> None:
-    """Nobody would ever ask after it."""
+    """Without its id, no attempt could fetch its result."""
     async with open_provider(way, lambda _: hanging()) as (server, model):
         with pytest.raises(ProviderError):
             await model.complete(a_job(way, Keeper(fails=True)))
@@ -107,8 +107,8 @@ async def test_a_job_whose_id_cannot_be_kept_is_cancelled(way: Way) -> None:
 
 @every_way
 @pytest.mark.parametrize("is_unwanted", [True, False], ids=["session cancelled", "worker shut down"])
-async def test_only_what_nobody_wants_is_cancelled(way: Way, is_unwanted: bool) -> None:  # noqa: FBT001  # a column
-    """A cancelled session cancels the provider's work; a worker that shuts down leaves it to the next."""
+async def test_a_job_is_cancelled_only_if_its_session_is(way: Way, is_unwanted: bool) -> None:  # noqa: FBT001  # a column
+    """A worker that shuts down leaves the job to the next worker."""
     keeper = Keeper(is_unwanted=is_unwanted)
     async with open_provider(way, lambda _: hanging()) as (server, model):
         call = asyncio.create_task(model.complete(a_job(way, keeper)))
@@ -122,8 +122,8 @@ async def test_only_what_nobody_wants_is_cancelled(way: Way, is_unwanted: bool) 
 
 
 @every_way
-async def test_an_outage_while_waiting_is_waited_out(way: Way) -> None:
-    """A provider that cannot say how a job stands is asked again; nothing is begun anew."""
+async def test_an_outage_while_polling_a_job_is_waited_out(way: Way) -> None:
+    """Polling continues, and no second job is started."""
     async with open_provider(way, lambda _: answer("At eight.").after(0.05)) as (server, model):
         server.jobs.lose = 5
         reply = await model.complete(a_job(way, Keeper()))
@@ -132,8 +132,8 @@ async def test_an_outage_while_waiting_is_waited_out(way: Way) -> None:
 
 
 @every_way
-async def test_without_a_place_for_its_id_a_call_is_made_at_once(way: Way) -> None:
-    """A job whose id nobody keeps could be paid twice."""
+async def test_a_call_that_cannot_store_a_job_id_is_made_directly(way: Way) -> None:
+    """A job whose id is not stored could be paid for twice."""
     async with open_provider(way, lambda _: answer()) as (server, model):
         await model.complete(a_job(way, Keeper()).model_copy(update={"job": None}))
 
@@ -151,10 +151,10 @@ async def test_without_a_place_for_its_id_a_call_is_made_at_once(way: Way) -> No
         pytest.param("batch", error(429), "", (ErrorType.PROVIDER_UNAVAILABLE, False, False), id="rate limit"),
     ],
 )
-async def test_every_bad_end_of_a_job_has_its_meaning(
+async def test_every_failed_job_is_classified(
     way: Way, reply: ScriptedReply, known: str, expected: tuple[ErrorType, bool, bool]
 ) -> None:
-    """What failed or expired is a new job, uncharged; an unknown id may have been charged: nothing is begun."""
+    """Failed and expired jobs are uncharged; an unknown id may have been charged, and no new job is started."""
     async with open_provider(way, lambda _: reply) as (server, model):
         with pytest.raises(ProviderError) as caught:
             await model.complete(a_job(way, Keeper(known=known)))
@@ -163,8 +163,8 @@ async def test_every_bad_end_of_a_job_has_its_meaning(
     assert bool(server.requests) is not bool(known)
 
 
-async def test_a_batch_is_written_so() -> None:
-    """A request in a batch is the request of its own, but for what batches do not take; its id is the call's."""
+async def test_a_batched_request_equals_the_direct_request() -> None:
+    """Only fields that batches do not accept are missing; its custom id is a hash of 64 characters."""
     async with open_provider("batch", lambda _: answer()) as (server, model):
         await model.complete(a_call())
         await model.complete(a_job("batch", Keeper()))
@@ -176,7 +176,7 @@ async def test_a_batch_is_written_so() -> None:
 
 
 async def test_a_background_response_that_takes_too_long_is_cancelled() -> None:
-    """The call's whole time holds here too; what was made until then may be charged."""
+    """The call's total time limit applies, and what was generated until then may be charged."""
     async with open_provider("background", lambda _: hanging()) as (server, model):
         with pytest.raises(ProviderError, match="the response is cancelled") as caught:
             await model.complete(a_job("background", Keeper(), timeout_seconds=1.0))
@@ -188,7 +188,7 @@ async def test_a_background_response_that_takes_too_long_is_cancelled() -> None:
 
 @every_way
 async def test_a_job_that_ends_just_before_it_is_cancelled_is_used(way: Way) -> None:
-    """What is paid is not thrown away, although nobody looked in time."""
+    """A final poll before cancellation finds the reply, which is paid for already."""
     async with open_provider(way, lambda _: answer("At eight.").after(0.05), poll_seconds=60) as (server, model):
         reply = await model.complete(a_job(way, Keeper(patience_seconds=1.0)))
 
@@ -197,8 +197,8 @@ async def test_a_job_that_ends_just_before_it_is_cancelled_is_used(way: Way) -> 
 
 @every_way
 @pytest.mark.parametrize("reply", [answer("At eight."), error(529)], ids=["replied", "failed"])
-async def test_a_provider_forgets_a_job_once_its_end_is_in_safety(way: Way, reply: ScriptedReply) -> None:
-    """Not before: until then another attempt may have to fetch it; and not never, for it holds the user's words."""
+async def test_a_job_is_deleted_at_the_provider_once_its_result_is_stored(way: Way, reply: ScriptedReply) -> None:
+    """It is not deleted earlier, since another attempt may need it; it holds user text, so it must be deleted."""
     keeper = Keeper()
     async with open_provider(way, lambda _: reply) as (server, model):
         with suppress(ProviderError):

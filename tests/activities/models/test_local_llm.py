@@ -97,8 +97,8 @@ async def model(wire: Wire, peer: Peer) -> AsyncGenerator[AnyModel]:
     await adapter.aclose()
 
 
-async def test_a_turn_comes_back_with_what_it_used(peer: Peer, wire: Wire, model: AnyModel) -> None:
-    """The server takes tools as each adapter describes them; tokens are as it counts them, and give the cost."""
+async def test_a_turn_against_a_real_server_reports_its_usage(peer: Peer, wire: Wire, model: AnyModel) -> None:
+    """The server accepts each adapter's tool format, and its token counts determine the cost."""
     reply = await model.complete(peer.call(wire, "When does the ferry leave?", tools=[SEARCH]))
 
     used = reply.usage
@@ -111,8 +111,8 @@ async def test_a_turn_comes_back_with_what_it_used(peer: Peer, wire: Wire, model
     assert used.cost_usd > 0
 
 
-async def test_a_grammar_holds_the_answer(peer: Peer) -> None:
-    """By Chat Completions a schema is kept by a model that knows nothing of JSON."""
+async def test_the_server_enforces_the_answer_schema(peer: Peer) -> None:
+    """Through Chat Completions, even a model that knows no JSON returns a valid answer."""
     adapter = peer.adapter("chat")
 
     reply = await adapter.complete(peer.call("chat", "Is the sky blue?", most=100))
@@ -122,8 +122,8 @@ async def test_a_grammar_holds_the_answer(peer: Peer) -> None:
     assert Verdict.model_validate_json(reply.text).verdict in ("yes", "no")
 
 
-async def test_a_prompt_that_is_too_long_is_refused_for_good(peer: Peer, wire: Wire, model: AnyModel) -> None:
-    """The server's 400 is final: the same prompt is too long the next time."""
+async def test_a_prompt_over_the_context_window_is_not_retried(peer: Peer, wire: Wire, model: AnyModel) -> None:
+    """The server's 400 is final, since the same prompt would be too long again."""
     with pytest.raises(ProviderError) as raised:
         await model.complete(peer.call(wire, "sky " * 2 * CONTEXT))
 
@@ -131,7 +131,7 @@ async def test_a_prompt_that_is_too_long_is_refused_for_good(peer: Peer, wire: W
 
 
 async def test_a_cancelled_turn_stops_the_model(peer: Peer, wire: Wire, model: AnyModel) -> None:
-    """Closing the connection reaches the server, which gives up what it was writing."""
+    """Closing the connection reaches the server, which abandons the reply."""
     launched, cancelled = peer.at_work(), peer.cancelled()
 
     turn = asyncio.create_task(model.complete(peer.call(wire, "Tell a story.", most=900, tools=[SEARCH])))

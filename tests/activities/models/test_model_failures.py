@@ -44,8 +44,8 @@ def descendants(kind: type[BaseException]) -> Iterator[type[BaseException]]:
         yield from descendants(child)
 
 
-def test_every_error_of_an_sdk_is_classified_by_its_base() -> None:
-    """Status errors go by their status, lost connections may be billed, and misuse of an SDK is never retried."""
+def test_every_sdk_error_is_classified_by_its_base_class() -> None:
+    """Status errors follow their status, lost connections may be billed, and SDK misuse is never retried."""
     import anthropic
     import openai
 
@@ -64,8 +64,8 @@ def test_every_error_of_an_sdk_is_classified_by_its_base() -> None:
             assert verdict_on(kind) is expected, kind
 
 
-def test_every_failure_of_the_transport_is_classified() -> None:
-    """Whatever the transport below the SDKs raises over a request comes out as an error of ours."""
+def test_every_transport_error_becomes_a_provider_error() -> None:
+    """This covers every request error of the HTTP library below the SDKs."""
     request = httpx2.Request("POST", "http://127.0.0.1/")
     kinds = {kind for kind in exported(httpx2) if issubclass(kind, httpx2.RequestError)}
 
@@ -75,8 +75,8 @@ def test_every_failure_of_the_transport_is_classified() -> None:
             raise kind("lost", request=request)
 
 
-def test_bugs_and_cancellation_are_not_failures_of_the_provider() -> None:
-    """What is not the provider's doing passes as it is."""
+def test_bugs_and_cancellation_are_not_provider_errors() -> None:
+    """They are raised unchanged."""
     for kind in (TypeError, KeyError, asyncio.CancelledError):
         with pytest.raises(kind), translating("anthropic"):
             raise kind("ours")
@@ -91,15 +91,15 @@ STATUSES = {**REFUSED, **UNAVAILABLE, 429: (ErrorType.RATE_LIMITED, False), 501:
 
 @every_wire
 async def test_the_status_decides_whether_temporal_retries(wire: Wire) -> None:
-    """408, 409, 429 and 5xx but 501 are retryable, all else is final; the SDK itself never sends a second request."""
+    """408, 409, 429 and 5xx except 501 are retryable, all others final; the SDK itself sends no second request."""
     for status, (kind, final) in STATUSES.items():
         raised, requests = await failure_of(wire, error(status))
         assert (raised.kind, raised.is_final, requests) == (kind, final, 1), status
 
 
 @every_wire
-async def test_the_provider_may_say_whether_to_retry(wire: Wire) -> None:
-    """`x-should-retry` counts more than the status, if it says true or false."""
+async def test_x_should_retry_overrides_the_status(wire: Wire) -> None:
+    """Values other than true and false are ignored."""
     cases = [
         (400, "true", ErrorType.PROVIDER_UNAVAILABLE, False),
         (500, "false", ErrorType.PROVIDER_UNAVAILABLE, True),
@@ -112,8 +112,8 @@ async def test_the_provider_may_say_whether_to_retry(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("wire", ["responses", "chat"])
-async def test_an_empty_account_is_not_a_rate_limit(wire: Wire) -> None:
-    """OpenAI's 429 for a used-up quota is final although its class is that of rate limits."""
+async def test_an_exhausted_quota_is_not_a_rate_limit(wire: Wire) -> None:
+    """OpenAI's 429 for an exhausted quota is final, even if its headers ask for a retry."""
     body = {"error": {"message": "You exceeded your current quota.", "type": "q", "code": "insufficient_quota"}}
     raised, _ = await failure_of(wire, error(429, {"x-should-retry": "true", "retry-after": "3"}, body))
 
@@ -125,7 +125,7 @@ async def test_an_empty_account_is_not_a_rate_limit(wire: Wire) -> None:
 
 
 async def test_a_spend_limit_is_not_a_rate_limit() -> None:
-    """Anthropic's 429 for a spend limit is final, told apart by its error code."""
+    """Anthropic's 429 for a spend limit is final; it is recognized by its error code."""
     details = {"error_code": "enforced_spend_limit_reached"}
     body = {"type": "error", "error": {"type": "rate_limit_error", "message": "No more.", "details": details}}
     raised, _ = await failure_of("anthropic", error(429, body=json.dumps(body).encode()))
@@ -137,15 +137,15 @@ async def test_a_spend_limit_is_not_a_rate_limit() -> None:
 
 
 @every_wire
-async def test_the_wait_that_the_provider_asks_for_is_kept(wire: Wire) -> None:
-    """`retry-after-ms` counts before `retry-after`."""
+async def test_the_providers_retry_after_is_respected(wire: Wire) -> None:
+    """`retry-after-ms` takes precedence over `retry-after`."""
     for milliseconds, seconds in (("1500", 1.5), ("soon", 7.0)):
         raised, _ = await failure_of(wire, error(429, {"retry-after-ms": milliseconds, "retry-after": "7"}))
         assert raised.retry_after == timedelta(seconds=seconds)
 
 
-def test_a_wait_has_to_make_sense() -> None:
-    """It is in seconds, or a date; nonsense and the past are no wait, and none is above an hour."""
+def test_invalid_retry_after_values_are_ignored() -> None:
+    """Seconds and dates are accepted, nonsense and the past are not, and the wait is capped at one hour."""
     hour = LONGEST_RETRY_AFTER.total_seconds()
     waits = {"7": 7.0, "0.25": 0.25, "1e999": hour, "9999999999999": hour}
     senseless = ("", "-3", "nan", "soon", "Wed, 21 Oct 2015 07:28:00 GMT")
@@ -158,8 +158,8 @@ def test_a_wait_has_to_make_sense() -> None:
 
 
 @every_wire
-async def test_an_answer_that_cannot_be_read_is_asked_for_again(wire: Wire) -> None:
-    """A lost or garbled answer is retryable, and known to be possibly billed."""
+async def test_a_lost_or_garbled_reply_is_retryable(wire: Wire) -> None:
+    """It is recorded as possibly billed."""
     cases = [
         dropping(),
         resetting(),
@@ -177,7 +177,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again(wire: Wire) -> N
 
 
 @every_wire
-async def test_a_provider_that_is_not_there_costs_nothing(wire: Wire) -> None:
+async def test_a_refused_connection_is_retryable_and_not_billed(wire: Wire) -> None:
     """A refused connection is retryable and cannot have been billed."""
     async with a_provider(wire, lambda _: error(500)) as (server, model):
         await server.stop()
@@ -191,8 +191,8 @@ async def test_a_provider_that_is_not_there_costs_nothing(wire: Wire) -> None:
 
 
 @every_wire
-async def test_no_key_enters_the_history(wire: Wire) -> None:
-    """A key that a provider quotes is in no part of the failure as Temporal stores it, causes and traces included."""
+async def test_no_api_key_enters_the_workflow_history(wire: Wire) -> None:
+    """Keys that a provider quotes are in no part of the stored failure, which has no cause."""
     other = "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
     body = {"error": {"message": f"Incorrect API key {KEY} (also {other})", "type": "x", "code": KEY}}
     raised, _ = await failure_of(wire, error(401, {"x-request-id": KEY, "request-id": KEY}, body))
@@ -206,8 +206,8 @@ async def test_no_key_enters_the_history(wire: Wire) -> None:
     assert "cause" not in {field.name for field, _ in stored.ListFields()}
 
 
-def test_what_looks_like_a_key_is_struck_out() -> None:
-    """Keys in any common form are struck out, and control characters; 300 characters of the rest stay."""
+def test_anything_that_looks_like_a_key_is_redacted() -> None:
+    """Control characters are removed too, and the rest is cut to 300 characters."""
     cases = [
         ("Incorrect API key provided: sk-proj-a1b2c3d4e5.", "Incorrect API key provided: [redacted]"),
         ("authorization: Bearer abc.def-123 is bad", "authorization: [redacted] is bad"),
@@ -230,8 +230,8 @@ def test_an_unknown_kind_of_error_is_final() -> None:
     assert (raised.kind, raised.is_final) == (ErrorType.PROVIDER_REFUSED, True)
 
 
-def test_a_long_message_is_cut_before_it_is_searched() -> None:
-    """A message of any length takes no more time than its beginning, and stays one short line."""
+def test_long_error_messages_are_cut_before_redaction() -> None:
+    """Redaction takes bounded time for any length, and yields one line of at most 300 characters."""
     cases = ["a-" * 30_000, "bearer " * 9_000, "://" + ":" * 60_000, "x" * 60_000, " " * 60_000]
     for text in cases:
         with processor_seconds(0.1):
@@ -240,8 +240,8 @@ def test_a_long_message_is_cut_before_it_is_searched() -> None:
 
 
 @given(shown=st.integers(0, 12))
-def test_no_half_of_a_secret_survives_the_cut(shown: int) -> None:
-    """A secret that is cut off is left out."""
+def test_no_partial_secret_survives_the_cut(shown: int) -> None:
+    """A secret that the cut divides is removed."""
     assert redacted(" " * (4_000 - shown) + "house-word and more", ("house-word",)) in {
         "",
         "[redacted]",

@@ -64,7 +64,7 @@ asyncio.run(process.run(Settings(state_dir=Path(tempfile.mkdtemp())), stop))
     ],
 )
 def test_adapters_that_are_not_used_are_not_imported(code: str, unwanted: set[str]) -> None:
-    """Making adapters imports no SDK; a default worker that polls loads neither others' packages nor its tools'."""
+    """Creating adapters imports no SDK; a default worker loads neither other adapters nor tool libraries."""
     program = f"{code}\nimport json, sys\nprint(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
 

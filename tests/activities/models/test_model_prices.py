@@ -52,7 +52,7 @@ def used(draw: st.DrawFn) -> Tokens:
 def test_no_call_costs_more_than_its_worst_case(
     model: tuple[str, str], tokens: Tokens, more_input: int, more_output: int
 ) -> None:
-    """For bounds on the tokens of a call, the reserve made from the card is at least what the call then costs."""
+    """For a call within its token bounds, the reservation is at least the actual cost."""
     card = price_card(*model)
     true_cost = cost(*model, tokens)
     assert card is not None
@@ -65,7 +65,7 @@ def test_no_call_costs_more_than_its_worst_case(
     ("provider", "model"),
     [("openai", "no-such-model"), ("openai-compatible", "gpt-6-luna"), ("anthropic", ""), ("nobody", "gpt-6-luna")],
 )
-def test_what_nobody_prices_is_unknown_and_not_free(provider: str, model: str) -> None:
+def test_unpriced_models_are_unknown_and_not_free(provider: str, model: str) -> None:
     """An unknown model, or a known one at an unknown provider, has no price at all."""
     tokens = Tokens(input=10, cached=0, cache_written=0, output=10)
 
@@ -74,8 +74,8 @@ def test_what_nobody_prices_is_unknown_and_not_free(provider: str, model: str) -
     assert usage_of(provider, model, model, tokens) is None
 
 
-def test_the_operators_prices_count_before_the_list() -> None:
-    """An override prices a model flat, whoever provides it; 0 is a price, and cached input may have its own."""
+def test_configured_prices_override_the_price_list() -> None:
+    """An override is a flat price for any provider; 0 is a price, and cached input may have its own."""
     overrides = {"gpt-6-luna": (Decimal(3), Decimal(4)), "house-model": (Decimal(0), Decimal(0))}
     cached = {"house-model": (Decimal(3), Decimal(4), Decimal("0.5"))}
     tokens = Tokens(input=300_000, cached=100_000, cache_written=0, output=1_000)
@@ -90,16 +90,16 @@ def test_the_operators_prices_count_before_the_list() -> None:
     assert cost("openai-compatible", "house-model", tokens, cached) == Decimal("0.654")
 
 
-def test_an_unpriced_answerer_is_charged_as_the_model_that_was_asked() -> None:
-    """A reply that names a model without a price, such as a dated alias nobody lists, costs what was asked for."""
+def test_a_reply_from_an_unpriced_model_costs_as_the_requested_model() -> None:
+    """The reply may name a model without a price, such as an unlisted dated alias."""
     tokens = Tokens(input=1_000, cached=0, cache_written=0, output=0)
     usage = usage_of("openai", "gpt-6-luna", "house-alias", tokens)
 
     assert usage == Usage(turns=1, input_tokens=1_000, cost_usd=Decimal("0.0001"))
 
 
-def test_no_network_is_ever_asked() -> None:
-    """Pricing starts no updater: no thread but the main one is there afterwards."""
+def test_pricing_starts_no_update_thread() -> None:
+    """The price list is never refreshed over the network: only the main thread exists afterwards."""
     code = (
         "import threading; from activities.models.prices import price_card;"
         "assert price_card('openai', 'gpt-6-luna');"

@@ -56,8 +56,8 @@ def a_reply(wire: Wire, **fields: object) -> ModelReply:
 
 
 @every_wire
-async def test_an_answer_comes_back_as_its_text(wire: Wire) -> None:
-    """A final reply is `answer`, with the JSON as the model wrote it, priced."""
+async def test_an_answer_is_returned_as_its_text(wire: Wire) -> None:
+    """The stop is `answer`, the JSON is exactly what the model wrote, and the usage is priced."""
     scripted = answer("At eight.")
 
     assert await reply_to(wire, scripted) == a_reply(wire, stop="answer", text=scripted.text)
@@ -65,8 +65,8 @@ async def test_an_answer_comes_back_as_its_text(wire: Wire) -> None:
 
 
 @every_wire
-async def test_tools_come_back_in_the_order_asked(wire: Wire) -> None:
-    """Several calls in one reply are `tools`, each with the provider's id for it."""
+async def test_tool_calls_are_returned_in_order(wire: Wire) -> None:
+    """The stop is `tools`, and each call has the provider's id."""
     reply = await reply_to(wire, calling(*USES))
 
     assert reply.stop == "tools"
@@ -78,8 +78,8 @@ async def test_tools_come_back_in_the_order_asked(wire: Wire) -> None:
 
 
 @every_wire
-async def test_every_other_end_has_its_name_and_its_price(wire: Wire) -> None:
-    """A reply that cannot be used says why, and is paid for like any other; half a call is not used."""
+async def test_unusable_replies_have_a_stop_reason_and_are_charged(wire: Wire) -> None:
+    """Truncated, refused and empty replies are paid for like any other; a truncated call is dropped."""
     cases = [
         (truncated('{"content": "At ei'), "truncated", '{"content": "At ei'),
         (ScriptedReply("truncated", tools=(ToolUse("read_document", {"name": "time"}),)), "truncated", ""),
@@ -95,7 +95,7 @@ async def test_every_other_end_has_its_name_and_its_price(wire: Wire) -> None:
 
 @every_wire
 async def test_cached_tokens_are_part_of_the_input_and_cheaper(wire: Wire) -> None:
-    """`input_tokens` holds everything for every provider, `cached_input_tokens` the part read from a cache."""
+    """For every provider, `input_tokens` is the total and `cached_input_tokens` the part read from a cache."""
     tokens = Tokens(input=1_000, cached=8_000, cache_write=0, output=200)
     reply = await reply_to(wire, answer().using(tokens))
 
@@ -112,7 +112,7 @@ async def test_cached_tokens_are_part_of_the_input_and_cheaper(wire: Wire) -> No
     [("anthropic", 100_000, ("0.5", "2.5")), ("responses", 272_000, ("0.2", "0.75"))],
 )
 async def test_a_long_prompt_reprices_the_whole_call(wire: Wire, step: int, above: tuple[str, str]) -> None:
-    """Up to the model's step tokens cost the usual; one token more, and every token of the call costs more."""
+    """One token above the model's price step, every token of the call costs the higher price."""
     usual = await reply_to(wire, answer().using(Tokens(input=step, output=200)))
     longer = await reply_to(wire, answer().using(Tokens(input=step + 1, output=200)))
 
@@ -124,7 +124,7 @@ async def test_a_long_prompt_reprices_the_whole_call(wire: Wire, step: int, abov
 
 @pytest.mark.parametrize("wire", ["anthropic", "responses"])
 async def test_writing_to_a_cache_costs_more(wire: Wire) -> None:
-    """Tokens written to a cache are charged at 1.25 times the price of plain input."""
+    """They are charged at 1.25 times the input price."""
     reply = await reply_to(wire, answer().using(Tokens(input=1_000, cache_write=8_000, output=0)))
 
     assert reply.usage is not None
@@ -132,16 +132,16 @@ async def test_writing_to_a_cache_costs_more(wire: Wire) -> None:
 
 
 @every_wire
-async def test_usage_that_cannot_be_true_is_unknown(wire: Wire) -> None:
-    """A reply without sensible usage is used all the same, and its usage is None rather than nothing."""
+async def test_implausible_usage_is_unknown(wire: Wire) -> None:
+    """The reply is still used, with usage None instead of zero."""
     for tokens in (NO_USAGE, Tokens(input=-5), Tokens(output=-1), Tokens(input=10**12)):
         reply = await reply_to(wire, answer("So.").using(tokens))
         assert (reply.stop, reply.usage) == ("answer", None)
 
 
 @every_wire
-async def test_the_model_that_answered_is_the_one_that_is_paid(wire: Wire) -> None:
-    """The price of the model that the provider names counts, if it has one; the operator's price counts before it."""
+async def test_the_price_is_that_of_the_model_that_answered(wire: Wire) -> None:
+    """The model named in the reply determines the price, unless the operator configured one."""
     other = {"anthropic": "claude-opus-5-5", "responses": "gpt-6.1-sol", "chat": "gpt-6.1-sol"}[wire]
     reply = await reply_to(wire, answer().by(other))
 
@@ -161,8 +161,8 @@ MALFORMED = {
 
 @every_wire
 @pytest.mark.parametrize("case", MALFORMED)
-async def test_malformed_calls_are_told_and_do_not_poison_what_follows(wire: Wire, case: str) -> None:
-    """A call that cannot be read says why, and the conversation with it is one that the provider takes back."""
+async def test_malformed_calls_state_why_and_can_be_sent_back(wire: Wire, case: str) -> None:
+    """The conversation that contains them is still accepted by the provider."""
     use, why = MALFORMED[case]
     reply, request = await second_request(wire, calling(use, text="I try."), "could not be read")
     (call,) = reply.tool_calls
@@ -175,8 +175,8 @@ async def test_malformed_calls_are_told_and_do_not_poison_what_follows(wire: Wir
 
 
 @every_wire
-async def test_a_flood_of_calls_is_cut_off(wire: Wire) -> None:
-    """Of a thousand calls in one reply the first 32 are executed, the next one says why not, the rest are dropped."""
+async def test_tool_calls_beyond_32_are_not_executed(wire: Wire) -> None:
+    """Of a thousand calls in one reply, 32 are executed, the next states why not, and the rest are dropped."""
     reply = await reply_to(wire, calling(*(ToolUse("read_document", {"name": f"{n}"}) for n in range(1_000))))
 
     assert [bool(call.malformed) for call in reply.tool_calls] == [False] * 32 + [True]
@@ -185,7 +185,7 @@ async def test_a_flood_of_calls_is_cut_off(wire: Wire) -> None:
 
 @every_wire
 async def test_a_conversation_goes_back_as_the_provider_wrote_it(wire: Wire) -> None:
-    """Calls and results of earlier rounds are in the request, with the provider's own ids, in their order."""
+    """Requests contain earlier calls and results in order, with the provider's own ids."""
     _, again = await second_request(wire, calling(*USES, text="Let me look."), "At eight.", "Sunday only.")
 
     assert [(message.role, message.text.partition("\n")[0]) for message in again.messages] == [
@@ -201,8 +201,8 @@ async def test_a_conversation_goes_back_as_the_provider_wrote_it(wire: Wire) -> 
 
 @every_wire
 @pytest.mark.parametrize("writer", WIRES)
-async def test_another_providers_reply_is_told_in_our_own_words(wire: Wire, writer: Wire) -> None:
-    """A session that changes its provider goes on: what the other wrote is told anew, with the same ids."""
+async def test_another_providers_reply_is_rewritten_for_this_provider(wire: Wire, writer: Wire) -> None:
+    """A session can change its provider; earlier calls keep their ids."""
     reply = await reply_to(writer, calling(ToolUse("read_document", {"name": "a.pdf"}, id="id_1")))
     (request,) = await requests_of(wire, a_call(wire, messages=round_of(reply, "At eight.")))
 
@@ -210,8 +210,8 @@ async def test_another_providers_reply_is_told_in_our_own_words(wire: Wire, writ
 
 
 @every_wire
-async def test_tools_are_withheld_when_an_answer_is_due(wire: Wire) -> None:
-    """With `must_answer` no tool may be used: a call that is made regardless is ignored, and the text is the answer."""
+async def test_tool_calls_are_ignored_when_an_answer_is_due(wire: Wire) -> None:
+    """With `must_answer` no tool may be used, and the text of the reply is the answer."""
     for said, stop in (("{}", "answer"), ("", "empty")):
         asked = calling(ToolUse("read_document", {"name": "a.pdf"}), text=said)
         async with a_provider(wire, lambda _, asked=asked: asked) as (server, model):
@@ -223,7 +223,7 @@ async def test_tools_are_withheld_when_an_answer_is_due(wire: Wire) -> None:
 
 @every_wire
 async def test_a_closed_adapter_can_be_used_again(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`aclose` is clean at any time: before the first call, between calls, and twice."""
+    """`aclose` works before the first call, between calls, and twice in a row."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     async with ScriptedProvider(lambda _: answer()) as server:
         model = ADAPTERS[wire](api_key=KEY, base_url=base_url_of(wire, server.base_url))
@@ -239,8 +239,8 @@ async def test_a_closed_adapter_can_be_used_again(wire: Wire, monkeypatch: pytes
 
 
 @every_wire
-async def test_the_call_is_named_for_those_who_heed_it(wire: Wire) -> None:
-    """The key of a call is sent along; one that does not fit into a header is hashed."""
+async def test_the_idempotency_key_is_sent_with_the_call(wire: Wire) -> None:
+    """A key that is not valid in a header is hashed."""
     call = a_call(wire)
     requests = await requests_of(wire, call, call.model_copy(update={"idempotency_key": "séance/reader/1"}))
     named, hashed = (request.headers["idempotency-key"] for request in requests)
@@ -250,8 +250,8 @@ async def test_the_call_is_named_for_those_who_heed_it(wire: Wire) -> None:
 
 
 @every_wire
-async def test_nothing_that_is_said_is_logged(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
-    """At level info and above, neither the prompt nor the reply nor the key is in any log record."""
+async def test_prompts_replies_and_keys_are_not_logged(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    """This applies to level info and above."""
     with caplog.at_level(logging.INFO):
         await reply_to(wire, answer("At eight."))
 

@@ -11,8 +11,8 @@ from tests.activities.models.calls import READ, READ_PARAMETERS, a_call, reply_t
 from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw, saying
 
 
-async def test_a_request_is_written_so() -> None:
-    """The whole body of a turn in the middle of a subtask: tools, and the answer's shape in words."""
+async def test_a_turn_in_mid_subtask_sends_the_expected_request() -> None:
+    """The whole body is compared: it has tools, and the answer's schema in words."""
     use = ToolUse("read_document", {"name": "timetable.pdf"}, id="call_1")
     call = a_call("chat")
     first = calling(use, text="Let me look.")
@@ -40,8 +40,8 @@ async def test_a_request_is_written_so() -> None:
 
 
 @pytest.mark.parametrize("rounds", [(), (Round(correction="It was not JSON."),)], ids=["answer due", "correction"])
-async def test_the_shape_is_enforced_when_no_tool_is_in_play(rounds: tuple[Round, ...]) -> None:
-    """When an answer is due or corrected, no tools are offered, and the server is given the schema to enforce."""
+async def test_the_schema_is_enforced_when_no_tools_are_offered(rounds: tuple[Round, ...]) -> None:
+    """Turns that must answer or correct an answer offer no tools and send the schema as `response_format`."""
     call = a_call("chat", must_answer=not rounds)
     assert isinstance(call.task, WorkTask)
     call = call.model_copy(update={"task": call.task.model_copy(update={"rounds": rounds})})
@@ -55,8 +55,8 @@ async def test_the_shape_is_enforced_when_no_tool_is_in_play(rounds: tuple[Round
     }
 
 
-async def test_a_turn_that_must_answer_keeps_the_beginning_of_the_prompt() -> None:
-    """OpenAI's models have tools and schema in each request, before what a cache holds; none may be called."""
+async def test_a_turn_that_must_answer_keeps_the_cached_prefix() -> None:
+    """For OpenAI's models, tools and schema stay in the request, and `tool_choice` is `none`."""
     calls = [
         a_call("chat", tools=(READ,), must_answer=due).model_copy(update={"model": "gpt-6-sol"})
         for due in (False, True)
@@ -82,7 +82,7 @@ async def test_a_turn_that_must_answer_keeps_the_beginning_of_the_prompt() -> No
     ],
 )
 async def test_a_model_gets_only_what_its_server_accepts(model: str, cap: str, effort_with_tools: str | None) -> None:
-    """OpenAI's newer models refuse `max_tokens`, and an effort beside tools; other servers know no other cap."""
+    """Newer OpenAI models refuse `max_tokens`, and effort beside tools; other servers know only `max_tokens`."""
     call = a_call("chat").model_copy(update={"model": model, "effort": "high"})
     bare = call.model_copy(update={"tools": ()})
 
@@ -98,8 +98,8 @@ def completion(message: dict[str, object], finish_reason: str = "stop") -> Scrip
     return raw(json.dumps({"choices": [{"message": message, "finish_reason": finish_reason}]}).encode())
 
 
-async def test_calls_without_ids_are_given_some() -> None:
-    """Servers that give no ids, or one id to all, are given back ids that tell the calls apart."""
+async def test_tool_calls_without_unique_ids_are_given_ids() -> None:
+    """Servers that send no ids, or one id for all calls, get back ids that differ."""
     function = {"name": "read_document", "arguments": '{"name": "a.pdf"}'}
     same: list[dict[str, object]] = [{"id": "call", "type": "function", "function": function}] * 2
     none: list[dict[str, object]] = [{"function": function}, {"id": "", "function": function}]
@@ -112,8 +112,8 @@ async def test_calls_without_ids_are_given_some() -> None:
         assert [call["id"] for call in message["tool_calls"]] == ["call_1", "call_2"]  # type: ignore[index,union-attr]
 
 
-async def test_a_call_under_a_plain_stop_is_still_a_call() -> None:
-    """Some servers end a reply with calls by `stop`."""
+async def test_a_tool_call_with_finish_reason_stop_is_still_a_call() -> None:
+    """Some servers end replies that contain calls with `stop`."""
     function = {"name": "read_document", "arguments": {"name": "a.pdf"}}
     reply = await reply_to("chat", completion({"content": "", "tool_calls": [{"id": "c", "function": function}]}))
 
@@ -121,8 +121,8 @@ async def test_a_call_under_a_plain_stop_is_still_a_call() -> None:
     assert reply.tool_calls[0].arguments == {"name": "a.pdf"}
 
 
-async def test_fields_of_the_servers_own_go_back() -> None:
-    """What a server adds to its message it finds there again; what no server reads is left out."""
+async def test_server_specific_fields_are_sent_back() -> None:
+    """Fields that a server adds to its message are kept; those that no server reads are left out."""
     function = {"name": "read_document", "arguments": '{"name": "a"}'}
     calls: list[dict[str, object]] = [
         {"id": "c", "type": "function", "function": function, "extra_content": {"signature": "sealed"}}
@@ -135,9 +135,10 @@ async def test_fields_of_the_servers_own_go_back() -> None:
     assert reply.provider_items == (kept,)
 
 
-async def test_replies_may_stray_from_the_original() -> None:
-    """Thoughts are no part of an answer, and no answer by themselves; filtered content is a refusal; and where more was
-    cached than sent, nothing is believed of the usage, lest plain tokens are counted as less than nothing."""
+async def test_replies_that_deviate_from_openais_are_understood() -> None:
+    """Thoughts are not part of an answer, and filtered content is a refusal.
+    If more tokens are cached than sent, usage is unknown, since plain tokens would be negative.
+    """
     usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 11}}
     answered = {"message": {"content": "{}"}, "finish_reason": "stop"}
     cases = [

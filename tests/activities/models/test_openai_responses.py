@@ -20,8 +20,8 @@ from tests.activities.models.calls import (
 from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw
 
 
-async def test_a_request_is_written_so() -> None:
-    """The whole body of a turn in the middle of a subtask, and the headers that matter."""
+async def test_a_turn_in_mid_subtask_sends_the_expected_request() -> None:
+    """The whole body is compared, and the headers that matter."""
     use = ToolUse("read_document", {"name": "timetable.pdf"}, id="call_1")
     call = a_call("responses")
     first = calling(use, text="Let me look.")
@@ -56,8 +56,8 @@ async def test_a_request_is_written_so() -> None:
     assert request.headers["x-stainless-retry-count"] == "0"
 
 
-async def test_the_cache_key_stands_for_the_stable_beginning() -> None:
-    """Turns of one agent share a key; another system text or other tools have another."""
+async def test_the_prompt_cache_key_identifies_the_stable_prefix() -> None:
+    """Turns of one agent share a key; another system text or other tools give another key."""
     call = a_call("responses")
     other_words = call.model_copy(update={"system": "You are the analyst."})
     other_messages = call.model_copy(update={"messages": (Message(role="user", text="And back?"),)})
@@ -77,8 +77,8 @@ def response(
     return raw(json.dumps(body).encode())
 
 
-async def test_every_end_of_a_response_has_its_meaning() -> None:
-    """A reply that is billed has a price and an end of its own; a failure is raised as if it came with a status."""
+async def test_every_response_status_is_mapped() -> None:
+    """A billed response has usage and a stop reason; an unbilled failure is raised like an HTTP error."""
     lost = {"code": "server_error", "message": f"Lost {KEY}."}
     billed: list[tuple[str, dict[str, Any], str]] = [
         *(("incomplete", {"incomplete_details": {"reason": each}}, "truncated") for each in ("max_output_tokens", "x")),
@@ -105,8 +105,8 @@ async def test_every_end_of_a_response_has_its_meaning() -> None:
             assert raised.message == f"openai could not answer ({cause}): Lost [redacted]."
 
 
-async def test_reasoning_that_is_not_sealed_is_not_sent_back() -> None:
-    """Without storage an unsealed item cannot be found again, nor can what names itself as following it."""
+async def test_unencrypted_reasoning_is_not_sent_back() -> None:
+    """Without storage the API cannot resolve such an item, nor the id of a call that follows it."""
     use = {"type": "function_call", "call_id": "call_1", "name": "read_document", "arguments": '{"name":"a"}'}
 
     reply = await reply_to(

@@ -57,8 +57,8 @@ def _billed(meter: Meter, wire: Wire, task: WorkTask) -> Tokens:
 
 
 @pytest.mark.parametrize("wire", _WIRES)
-def test_the_turn_that_must_answer_reads_the_conversation_from_the_cache(wire: Wire) -> None:
-    """Forbidding tools costs no cache: all but the latest round is read from it."""
+def test_a_turn_that_must_answer_reads_the_conversation_from_cache(wire: Wire) -> None:
+    """Forbidding tools does not invalidate the cache: only the latest round is not read from it."""
     meter, rounds, first = Meter(), list[Round](), WorkTask(goal="G", instruction="Find the notice periods.")
     for number in range(3):
         _billed(meter, wire, first.model_copy(update={"rounds": tuple(rounds)}))
@@ -73,8 +73,8 @@ def test_the_turn_that_must_answer_reads_the_conversation_from_the_cache(wire: W
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_turn_begins_with_the_turn_before_it(wire: Wire) -> None:
-    """Tools, system text, answer's shape and messages of the first request are byte for byte those of the second."""
+async def test_each_request_starts_with_the_previous_request(wire: Wire) -> None:
+    """Tools, system text, answer schema and earlier messages are identical to the byte."""
     replies = iter([calling(ToolUse("read_document", {"name": "a.pdf"})), answer()])
     async with a_provider(wire, lambda _: next(replies)) as (server, model):
         reply = await model.complete(a_call(wire))

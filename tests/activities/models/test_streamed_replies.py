@@ -80,8 +80,8 @@ def stream(written: bytes) -> ScriptedReply:
 
 @every_wire
 @pytest.mark.parametrize("name", REPLIES)
-async def test_in_pieces_or_at_once_a_reply_is_the_same(wire: Wire, name: str) -> None:
-    """Text, calls, stop, usage, and what goes back to the provider are equal, to the last character."""
+async def test_streamed_and_whole_replies_are_equal(wire: Wire, name: str) -> None:
+    """Text, calls, stop, usage and provider items match to the last character."""
     async with a_provider(wire, lambda _: REPLIES[name]) as (server, model):
         in_pieces = await model.complete(a_call(wire))
 
@@ -90,8 +90,8 @@ async def test_in_pieces_or_at_once_a_reply_is_the_same(wire: Wire, name: str) -
 
 
 @every_wire
-async def test_a_text_can_be_read_while_it_comes(wire: Wire) -> None:
-    """After every event of a stream there is so much of the text as has come, without the model's thoughts."""
+async def test_text_can_be_read_while_it_streams(wire: Wire) -> None:
+    """After each event the text so far is available, without the model's thoughts."""
     seen: list[str] = []
 
     def follow(text: Callable[[], str]) -> None:
@@ -107,16 +107,16 @@ async def test_a_text_can_be_read_while_it_comes(wire: Wire) -> None:
 
 
 @every_wire
-async def test_no_arguments_at_all_are_none(wire: Wire) -> None:
-    """A call whose arguments never come has none, and is not malformed."""
+async def test_a_call_without_arguments_is_not_malformed(wire: Wire) -> None:
+    """A call whose arguments never arrive has an empty object."""
     (call,) = (await reply_to(wire, calling(ToolUse("read_document", "")))).tool_calls
 
     assert (call.arguments, call.malformed) == ({}, "")
 
 
 @every_wire
-async def test_pieces_may_be_cut_anywhere(wire: Wire) -> None:
-    """A reply that arrives byte by byte, in the middle of characters too, is the same reply."""
+async def test_a_stream_may_be_split_anywhere(wire: Wire) -> None:
+    """A reply that arrives byte by byte, even inside characters, is the same reply."""
     scripted = answer(LONG[:200])
     async with a_provider(wire, lambda _: scripted) as (server, model):
         expected = await model.complete(a_call(wire))
@@ -127,8 +127,8 @@ async def test_pieces_may_be_cut_anywhere(wire: Wire) -> None:
         assert await model.complete(a_call(wire)) == expected
 
 
-async def test_the_vendors_own_sdks_read_the_scripted_streams() -> None:
-    """What the tests stream is what the vendors stream: their own readers make the whole reply of it."""
+async def test_vendor_sdks_can_read_the_scripted_streams() -> None:
+    """The streams of the tests are like the vendors': their own SDKs assemble the complete reply."""
     import anthropic
     import openai
 
@@ -162,8 +162,8 @@ async def test_the_vendors_own_sdks_read_the_scripted_streams() -> None:
     assert (completed.usage.prompt_tokens, completed.usage.completion_tokens) == (8_510, 7)
 
 
-async def test_a_script_that_fails_is_never_taken_for_a_provider_that_does() -> None:
-    """The client sees a fault, and the test that owns the script sees the mistake."""
+async def test_a_failing_script_fails_its_test() -> None:
+    """The client sees a 500, and the test that owns the script gets the error."""
 
     def respond(_: object) -> ScriptedReply:
         raise KeyError("a mistake in the script")
@@ -181,8 +181,8 @@ SILENCES = {"hanging": hanging(), "stalling": stalling(), "dripping": dripping()
 
 @every_wire
 @pytest.mark.parametrize("silence", SILENCES)
-async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence: str) -> None:
-    """Without a word for as long as allowed, a call is given up, long before its whole time: of unknown outcome."""
+async def test_a_silent_provider_is_given_up_before_the_call_timeout(wire: Wire, silence: str) -> None:
+    """After the allowed silence the call fails, retryable and possibly billed."""
     async with a_provider(wire, lambda _: answer()) as (server, model):
         await model.complete(a_call(wire))
         server.respond, model.patience = always(SILENCES[silence]), Patience(first_seconds=0.2, gap_seconds=0.2)
@@ -199,8 +199,8 @@ async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence:
 
 
 @every_wire
-async def test_a_provider_that_thinks_aloud_is_waited_for(wire: Wire) -> None:
-    """A reply may take longer than any silence; before the first word, another measure counts."""
+async def test_a_slow_stream_outlasts_the_silence_limit(wire: Wire) -> None:
+    """The whole reply may take longer than any single silence; the wait for the first event has its own limit."""
     slow = answer("At eight.").after(0.9).spaced(0.1)
     async with impatient(wire, lambda _: slow, gap=0.8) as (server, model):
         began = time.monotonic()
@@ -213,8 +213,8 @@ async def test_a_provider_that_thinks_aloud_is_waited_for(wire: Wire) -> None:
 
 
 @every_wire
-async def test_the_whole_time_ends_even_a_talkative_call(wire: Wire) -> None:
-    """A provider that says something now and then, for ever, is left when the call's time is over."""
+async def test_the_call_timeout_ends_even_a_steady_stream(wire: Wire) -> None:
+    """A provider that streams forever is given up when the call's time is over."""
     async with impatient(wire, lambda _: answer(LONG).spaced(0.05), gap=20.0) as (_, model):
         with pytest.raises(ProviderError) as caught:
             await model.complete(a_call(wire, timeout_seconds=1.0))
@@ -228,8 +228,8 @@ async def test_the_whole_time_ends_even_a_talkative_call(wire: Wire) -> None:
     [(True, False), (False, True), (True, True)],
     ids=["no end", "at the start", "in the middle"],
 )
-async def test_a_stream_that_ends_badly_is_no_reply(wire: Wire, *, began: bool, has_error: bool) -> None:
-    """One that ends before the reply does is of unknown outcome; an error instead of an answer costs nothing."""
+async def test_an_incomplete_or_failed_stream_is_not_a_reply(wire: Wire, *, began: bool, has_error: bool) -> None:
+    """An early end or a late error may be billed; an error before the answer begins costs nothing."""
     async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
         await model.complete(a_call(wire))
         count = began * (BEGUN[wire] if has_error else 3)
@@ -254,8 +254,8 @@ BEGUN = {"anthropic": 1, "responses": 4, "chat": 1}
 
 
 @every_wire
-async def test_a_reply_counts_from_its_last_event(wire: Wire) -> None:
-    """A provider that forgets to end the connection does not take back what it said."""
+async def test_a_reply_is_complete_at_its_last_event(wire: Wire) -> None:
+    """A provider that leaves the connection open afterwards does not delay or invalidate it."""
     async with impatient(wire, lambda _: answer("At eight."), gap=20.0) as (server, model):
         await model.complete(a_call(wire))
         written = b"".join(events(server.requests[0], answer("At eight.")))
@@ -280,8 +280,8 @@ class _OnePiece:
 
 
 @pytest.mark.parametrize("event", [b"data:{}\n\n", b"data:1\n\n", b'data:{"choices":[]}\n\n'])
-async def test_many_events_leave_the_event_loop_to_others(event: bytes) -> None:
-    """However many events arrive at once, and whatever is wrong with them, others have their turn between them."""
+async def test_a_burst_of_events_does_not_block_the_event_loop(event: bytes) -> None:
+    """Other tasks run between the events, even if the events are malformed."""
     turns = 0
 
     async def others() -> None:

@@ -55,8 +55,8 @@ async def _peer(context: ssl.SSLContext, fault: Fault) -> AsyncGenerator[Peer]:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("fault", _FAULTS)
-async def test_a_provider_that_cannot_prove_itself_never_sees_the_key(tmp_path: Path, wire: Wire, fault: Fault) -> None:
-    """The call fails, costs nothing, and no byte of the request leaves in the clear."""
+async def test_an_untrusted_provider_never_receives_the_key(tmp_path: Path, wire: Wire, fault: Fault) -> None:
+    """The call fails, costs nothing, and sends no byte of the request unencrypted."""
     context, trusted = await asyncio.to_thread(_contexts, tmp_path, fault)
     async with _peer(context, fault) as peer:
         model = an_adapter(wire, f"https://127.0.0.1:{peer.port}", verify=trusted)
@@ -77,8 +77,8 @@ async def test_a_provider_that_cannot_prove_itself_never_sees_the_key(tmp_path: 
 
 
 @pytest.mark.parametrize("fault", ["unknown authority", "no TLS"])
-async def test_a_search_engine_that_cannot_prove_itself_is_named(tmp_path: Path, fault: Fault) -> None:
-    """The failure names the host and the reason, and is not retried."""
+async def test_an_untrusted_search_engine_is_named_in_the_error(tmp_path: Path, fault: Fault) -> None:
+    """The error names the host and the reason, and is not retried."""
     says = "does not speak TLS" if fault == "no TLS" else "its certificate is not trusted"
     context, _ = await asyncio.to_thread(_contexts, tmp_path, fault)
     async with _peer(context, fault) as peer:

@@ -55,8 +55,8 @@ PLACES: dict[str, Callable[[str], str]] = {
 HOST_SAFE = ("base32", "hexadecimal", "base64 in base32", "UTF-16 in hexadecimal")
 
 
-def test_slashes_of_base64_do_not_hide_where_a_path_is_cut() -> None:
-    """A secret whose base64 is full of slashes is found in path segments of any length."""
+def test_base64_with_slashes_is_found_in_split_paths() -> None:
+    """A secret whose base64 contains many slashes is found in path segments of any length."""
     secret = "Whose??? is Ker??? the o?? 48? ab??? Nor??? haf??? ye??? cd?"
     digits = base64.b64encode(secret.encode()).decode()
     for length in range(3, 24):
@@ -68,8 +68,8 @@ _WAYS = [[*zip(PLAIN, cycle(PLACES), strict=False)], [*product(PLAIN, PLACES)]]
 
 
 @pytest.mark.parametrize("ways", first_fast(_WAYS, mark=pytest.mark.nightly))
-def test_a_secret_is_found(ways: list[tuple[str, str]]) -> None:
-    """In every part of a URL, in every encoding, whole or in pieces; the name of a host is looked up by its owner."""
+def test_a_secret_is_found_in_every_part_and_encoding_of_a_url(ways: list[tuple[str, str]]) -> None:
+    """It is found whole or in pieces, also in the host name, which DNS reveals to the host's owner."""
     urls = {(dress, place): PLACES[place](PLAIN[dress](SECRET)) for dress, place in ways}
     for dress in HOST_SAFE:
         sent = PLAIN[dress](SECRET)
@@ -79,7 +79,7 @@ def test_a_secret_is_found(ways: list[tuple[str, str]]) -> None:
 
 
 def test_words_in_the_name_of_a_host_are_found() -> None:
-    """Spaces become dots or dashes, and letters beyond ASCII become Punycode."""
+    """Spaces may be dots or dashes, and non-ASCII letters Punycode."""
     assert carries("https://the.nordhafen.lease.e.example/", [SECRET]) == SECRET
     assert carries("https://the-nordhafen-lease.e.example/", [SECRET]) == SECRET
     assert carries("https://" + "größenwahn".encode("idna").decode() + ".e.example/", ["Größenwahn"]) == "Größenwahn"
@@ -99,8 +99,8 @@ _noise = st.text("abcdefghijklmnopqrstuvwxyz0123456789-._~", max_size=30)
     noise=_noise,
 )
 @example(secret="ßßßßßßßß", before="", dress="words", place="path", noise="")
-def test_any_text_is_found(secret: str, before: str, dress: str, place: str, noise: str) -> None:
-    """Whatever its letters, wherever in a longer private text it stands, and whatever stands before it in the URL."""
+def test_any_private_text_is_found_in_a_url(secret: str, before: str, dress: str, place: str, noise: str) -> None:
+    """Neither its characters, nor its place in a longer private text, nor what precedes it in the URL matters."""
     url = PLACES[place](PLAIN[dress](secret)).replace("e.example", f"{noise.strip('-._~')}e.example", 1)
     private = f"{before} {secret} and more"
     # It cannot be told whether a slash is a base64 digit or was put between pieces.
@@ -113,34 +113,34 @@ def test_any_text_is_found(secret: str, before: str, dress: str, place: str, noi
     words=st.lists(st.sampled_from(["tide", "harbour", "2026", "report", "q", "index.html", "en"]), max_size=8),
     private=st.lists(st.text("αβγδεζηθικλμνξο ", max_size=50), max_size=5),
 )
-def test_an_ordinary_url_carries_nothing(words: list[str], private: list[str]) -> None:
-    """What shares no letters with what is private goes out."""
+def test_an_ordinary_url_is_allowed(words: list[str], private: list[str]) -> None:
+    """A URL that shares no text with private content is sent."""
     assert carries("https://www.example/" + "/".join(words) + "?q=" + "+".join(words), private) is None
 
 
 @settings_for(20)
 @given(_letters, st.sampled_from(sorted(PLAIN)), st.sampled_from(sorted(PLACES)))
-def test_what_is_known_anyway_goes_out(text: str, dress: str, place: str) -> None:
-    """The user's own question may be asked, although a document says it too."""
+def test_text_from_the_users_request_is_allowed(text: str, dress: str, place: str) -> None:
+    """The user's own question may be sent, even if a document contains it too."""
     assert carries(PLACES[place](PLAIN[dress](text)), [text], [text]) is None
 
 
 @given(_letters)
-def test_a_url_carries_the_text_that_is_all_of_it(text: str) -> None:
+def test_a_url_that_is_itself_private_is_found(text: str) -> None:
     """A private address is private, whatever its scheme."""
     assume(not text.startswith("xn--"))
 
     assert carries(f"https://{text}", [text]) == text
 
 
-def test_a_few_letters_are_not_recognised() -> None:
-    """Seven letters are shared by chance; eight are not."""
+def test_matches_need_eight_characters() -> None:
+    """Seven shared characters may be chance; eight are not."""
     assert carries("https://e.example/?q=4825017", ["4825017 EUR"]) is None
     assert carries("https://e.example/?q=48250171", ["48250171 EUR"]) == "48250171 EUR"
 
 
-def test_a_url_with_no_end_of_meanings_is_taken_for_hostile() -> None:
-    """Looking has an end, and what was not looked at does not go out."""
+def test_a_url_with_too_many_decodings_is_refused() -> None:
+    """Decoding is limited, and what was not checked is not sent."""
     assert carries("https://e.example/" + "%2525" * 500_000, ["nothing of it"]) == "nothing of it"
 
 
@@ -188,8 +188,8 @@ texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=5).map(" ".join)
 @given(
     text=texts, chain=chains, around=st.sampled_from(("", "please look for {} in the news", "{} 2026", "price of {}"))
 )
-def test_encodings_of_encodings_are_found(text: str, chain: list[str], around: str) -> None:
-    """Two encodings in any order, or split ones, in a query with other words or in a URL."""
+def test_nested_encodings_are_found(text: str, chain: list[str], around: str) -> None:
+    """Two encodings in any order, or split ones, are found in a query among other words and in a URL."""
     sent = encoded(text, chain)
     assume(len(sent) < 1_000 and sent != text)
     query = around.format(sent) if around else sent
@@ -203,15 +203,15 @@ def test_encodings_of_encodings_are_found(text: str, chain: list[str], around: s
 
 @settings(deadline=None)
 @given(text=texts, dress=st.sampled_from([str.upper, str.title, "-".join, ", ".join, " ".join, str.strip]))
-def test_words_are_found_as_they_stand(text: str, dress: Callable[[str], str]) -> None:
-    """In a query, in any case and however they are split; those of the request may be sent."""
+def test_private_words_in_a_query_are_found(text: str, dress: Callable[[str], str]) -> None:
+    """Case and splitting do not matter; words of the user's request may be sent."""
     assert repeats(f"news about {dress(text)} today", [f"The {text}, 2026"]) is not None
     assert repeats(f"news about {dress(text)} today", [text], [f"What of {text}?"]) is None
     assert hides(f"news about {text} today", [text]) is None
 
 
 def test_common_words_may_be_searched() -> None:
-    """A document that says September does not forbid the month; rows of words and account numbers are its own."""
+    """A document that mentions September does not make the month private; phrases and account numbers are."""
     cases = [
         ("ferry prices in September", ["Introduction", "September", "passengers", "Switzerland"], False),
         ("population of Switzerland 2025-11-21", ["Switzerland", "2025-11-21", "2025"], False),
@@ -227,15 +227,15 @@ def test_common_words_may_be_searched() -> None:
 
 @settings(deadline=None)
 @given(st.text(st.characters(), max_size=200) | st.text("%\\u0=&#x;1-9ADFadf+/ ", max_size=300))
-def test_no_words_make_it_fail(query: str) -> None:
-    """Anything can be judged, halves of surrogate pairs too."""
+def test_no_input_makes_the_check_fail(query: str) -> None:
+    """Any text can be judged, including lone surrogates."""
     for check in (repeats, hides, carries):
         assert check(query, ["zzzzzzzzzzzz zzzz"]) in {None, "zzzzzzzzzzzz zzzz"}
 
 
 @pytest.mark.slow
-def test_reading_grows_with_the_text_and_has_an_end() -> None:
-    """Ten times as long is ten times as much to read, more or less, and never more than the bound."""
+def test_decoding_work_is_linear_and_bounded() -> None:
+    """A text ten times as long has about ten times as many readings, and never more than the limit."""
     for unit in ("A", "1 ", "\\u0041", "=41", "01", "&amp;", "65,", "xn--", "%41", " \t", "word ", "../"):
         sizes = [sum(map(len, leak_check.readings({unit * count}))) for count in (200, 2_000, 200_000)]
         assert sizes[1] <= 20 * max(sizes[0], 1_000), unit

@@ -56,8 +56,8 @@ def _wrapped(address: IPv4Address, public: int) -> dict[str, IPv6Address]:
 
 
 @given(st.ip_addresses(v=4), st.integers(0, 0xFFFF_FFFF))
-def test_what_is_refused_is_refused_however_it_is_wrapped(address: IPv4Address, public: int) -> None:
-    """No way to write an IPv4 address in an IPv6 one makes a private address public."""
+def test_private_ipv4_addresses_are_refused_in_every_ipv6_form(address: IPv4Address, public: int) -> None:
+    """No way to embed an IPv4 address in an IPv6 one makes a private address public."""
     wrapped = _wrapped(address, public)
 
     refused = {name for name, wrapping in wrapped.items() if reason_to_refuse(str(wrapping))}
@@ -67,14 +67,14 @@ def test_what_is_refused_is_refused_however_it_is_wrapped(address: IPv4Address, 
 
 
 @given(st.ip_addresses())
-def test_what_the_standard_library_calls_private_is_refused(address: IPv4Address | IPv6Address) -> None:
-    """Our list holds all that the library's does, in every version of it."""
+def test_addresses_private_to_the_standard_library_are_refused(address: IPv4Address | IPv6Address) -> None:
+    """The list includes whatever `ipaddress` calls private, in every Python version."""
     if not address.is_global or address.is_multicast:
         assert reason_to_refuse(str(address))
 
 
-def test_only_what_is_public_is_allowed() -> None:
-    """Every range that is local, reserved, or hides another address is refused; public ones, also wrapped, are not."""
+def test_only_public_addresses_are_allowed() -> None:
+    """Local and reserved ranges, and those that embed other addresses, are refused; mapped public ones are not."""
     assert [address for address in ("", *_NOT_PUBLIC) if not reason_to_refuse(address)] == []
     assert [address for address in _PUBLIC if reason_to_refuse(address)] == []
 
@@ -146,8 +146,8 @@ async def network(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Network]:
 
 @_TRIES
 @given(answers=st.lists(_ANSWER, min_size=1, max_size=6), hops=st.integers(0, 6))
-async def test_no_answer_of_a_resolver_leads_inside(network: Network, answers: list[list[str]], hops: int) -> None:
-    """Whatever a name resolves to at each look-up and redirect: one look-up a connection, and none of them inside."""
+async def test_no_dns_answer_leads_to_a_private_address(network: Network, answers: list[list[str]], hops: int) -> None:
+    """There is one lookup per connection, at every redirect, and no private address is ever dialled."""
     network.reset(*answers)
     network.server.requests.clear()
     for hop in range(hops):
@@ -197,10 +197,10 @@ def _spellings(draw: st.DrawFn) -> str:
 
 @_TRIES
 @given(spelling=_spellings(), scheme=st.sampled_from(("http", "https", "HTTP")), redirected=st.booleans())
-async def test_no_spelling_of_an_address_leads_inside(
+async def test_no_spelling_of_an_address_reaches_a_private_host(
     network: Network, spelling: str, scheme: str, *, redirected: bool
 ) -> None:
-    """As the first URL or as a redirect's, written in any radix, with any number of parts, dots and digits."""
+    """As a first URL or a redirect, in any radix, with any number of parts, dots and digits."""
     network.reset(*([[PUBLIC]] if redirected else []))
     url = f"{scheme}://{spelling}/latest/meta-data/"
     try:

@@ -45,13 +45,13 @@ TRICKS = [
 ]  # fmt: skip
 
 
-async def test_no_trick_of_spelling_leads_inside() -> None:
-    """What one parser reads as a public host and another as a local one is read by nobody."""
+async def test_ambiguous_urls_never_reach_a_private_host() -> None:
+    """A URL that one parser reads as public and another as local is not fetched."""
     assert await reached(TRICKS) == []
 
 
-async def test_no_redirect_leads_inside(server: PageServer) -> None:
-    """Each hop is judged like the first, from whichever status it comes."""
+async def test_redirects_never_reach_a_private_host(server: PageServer) -> None:
+    """Each hop is checked like the first, for every redirect status."""
     statuses = ("301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent")
     dial = Dial(server.port)
     fetching = fetcher(dial)
@@ -63,8 +63,8 @@ async def test_no_redirect_leads_inside(server: PageServer) -> None:
     assert set(dial.dialled) == {(PUBLIC, 80)}
 
 
-async def test_no_line_is_put_into_a_request(server: PageServer) -> None:
-    """What would end a line is refused or stays encoded."""
+async def test_urls_cannot_inject_request_headers(server: PageServer) -> None:
+    """Line breaks are refused or stay encoded."""
     fetching = fetcher(Dial(server.port))
     for path in ("/a%0d%0aX-Injected:%20y", "/a\r\nX-Injected: y", "/ä ö", "/%00", "/?q=\nX-Injected: y", "/#\r\nX: y"):
         with pytest.raises(FetchError):
@@ -75,10 +75,10 @@ async def test_no_line_is_put_into_a_request(server: PageServer) -> None:
 
 
 @pytest.mark.parametrize("excluded", ["", "www.example", "*"])
-async def test_proxies_keys_and_passwords_of_the_environment_are_not_used(
+async def test_proxies_and_credentials_of_the_environment_are_ignored(
     server: PageServer, excluded: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Not the proxies, nor what they leave out, nor a file of passwords or of certificates."""
+    """Neither proxies, NO_PROXY, .netrc nor a certificate file from the environment affects a fetch."""
     netrc = tmp_path / ".netrc"
     netrc.write_text("machine www.example login canary password canary\ndefault login canary password canary\n")
     server.pages["/"] = answer(b"direct")
@@ -95,8 +95,8 @@ async def test_proxies_keys_and_passwords_of_the_environment_are_not_used(
     assert all(word not in server.requests[0].lower() for word in ("canary", "authorization", "cookie", "referer"))
 
 
-async def test_two_sessions_share_nothing(server: PageServer) -> None:
-    """What one session was given goes neither to the next hop nor to another session; no connection is shared."""
+async def test_sessions_share_no_cookies_caches_or_connections(server: PageServer) -> None:
+    """Cookies and validators go neither to the next hop nor to another session."""
     server.pages["/"] = answer(status="302 Found", Location="/one", Set_Cookie="canary=1", ETag='"canary"')
     server.pages["/one"] = answer(b"one", Set_Cookie="canary=2", Last_Modified="canary")
     tool = ReadPage(frozenset({server.host}))
@@ -110,15 +110,15 @@ async def test_two_sessions_share_nothing(server: PageServer) -> None:
     assert all("\r\nConnection: close\r\n" in request for request in server.requests)
 
 
-async def test_services_are_no_pages() -> None:
-    """Neither Temporal, its UI and metrics nor a model server is dialled, here or on a public host."""
+async def test_ports_of_services_are_never_dialled() -> None:
+    """Temporal, its UI and metrics, and model servers are refused on local and public hosts."""
     hosts = cycle(("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "www.example"))
     for port, host in zip(PORTS * 2, hosts, strict=False):
         assert await reached([f"http://{host}:{port}/api/v1/namespaces"], f"port {port} is not one") == []
 
 
-async def test_what_the_operator_opens_is_open_and_nothing_else(server: PageServer) -> None:
-    """A host is opened by its name as it stands in the URL, with its port, or without for the ports of the web."""
+async def test_only_hosts_the_operator_allows_are_opened(server: PageServer) -> None:
+    """A host matches by its name in the URL and its port; without a port, only the web's ports are allowed."""
     cases = [
         ("wiki.internal:8080", "wiki.internal", 8080, True),
         ("WIKI.internal:8080", "wiki.INTERNAL", 8080, True),

@@ -30,8 +30,8 @@ def public(server: PageServer, dial: Dial | None = None, limits: FetchLimits = L
     return Fetcher(GuardedBackend(resolve=Names((PUBLIC,)).resolve, dial=dial or Dial(server.port)), limits)
 
 
-async def test_a_page_comes_back_as_it_is(server: PageServer) -> None:
-    """Body, type and charset are kept; the fragment of the URL is not sent."""
+async def test_a_page_is_returned_unchanged(server: PageServer) -> None:
+    """Body, media type and charset are kept; the URL's fragment is not sent."""
     server.pages["/a?b=c"] = answer("tä".encode("latin-1"), content_type='text/plain; charset="ISO-8859-1"')
 
     fetched = await public(server).fetch("http://www.example/a?b=c#part")
@@ -44,21 +44,22 @@ async def test_a_page_comes_back_as_it_is(server: PageServer) -> None:
 
 
 async def test_five_redirects_are_followed_and_no_more(server: PageServer) -> None:
-    """Of every status; a chain ends after five hops, and so does a circle; where the page was in the end is its URL."""
+    """They may have any redirect status, and the page's URL is the final one; a circle ends as well."""
     statuses = ("301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent", "302 Found")
     for hop, status in enumerate(statuses):
         server.pages[f"/{hop}"] = answer(status=status, Location=f"/{hop + 1}")
-    server.pages["/6"] = answer(b"end")
+    server.pages |= {"/6": answer(b"end"), "/circle": answer(status="302 Found", Location="/circle")}
 
     reached = await public(server).fetch("http://www.example/1")
-    with pytest.raises(FetchError, match="more than 5 redirects"):
-        await public(server).fetch("http://www.example/0")
+    for endless in ("0", "circle"):
+        with pytest.raises(FetchError, match="more than 5 redirects"):
+            await public(server).fetch(f"http://www.example/{endless}")
 
     assert (reached.url, reached.body) == ("http://www.example/6", b"end")
 
 
-async def test_only_a_page_of_text_that_is_there_is_read(server: PageServer) -> None:
-    """The agent is told the status, that it is no text, or that its compression cannot be undone."""
+async def test_only_successful_text_responses_are_read(server: PageServer) -> None:
+    """The error names the status, the media type or the compression that cannot be decoded."""
     types = ("application/pdf", "image/png", "application/octet-stream", "video/mp4", "")
     cases = [
         *((answer(status=f"{status} Own"), str(status)) for status in (204, 400, 404, 429, 500, 599)),
@@ -75,15 +76,15 @@ async def test_only_a_page_of_text_that_is_there_is_read(server: PageServer) -> 
 
 
 async def test_a_compressed_page_is_read(server: PageServer) -> None:
-    """Compression that servers use is undone."""
+    """Pages in gzip, x-gzip and deflate are decompressed."""
     gzipped, deflated = gzip.compress(b"hello"), zlib.compress(b"hello")
     for encoding, compressed in (("gzip", gzipped), ("x-gzip", gzipped), ("deflate", deflated)):
         server.pages["/"] = answer(compressed, Content_Encoding=encoding)
         assert (await public(server).fetch("http://www.example/")).body == b"hello", encoding
 
 
-async def test_tls_asks_for_the_name_and_not_for_the_address() -> None:
-    """The server's certificate is checked against the host's name; a server without one is told in words."""
+async def test_tls_sends_the_host_name_and_not_the_address() -> None:
+    """The ClientHello names the host; a server that does not speak TLS is reported as unreachable."""
     greetings: list[bytes] = []
 
     async def not_tls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -103,7 +104,7 @@ async def test_tls_asks_for_the_name_and_not_for_the_address() -> None:
 
 
 async def test_the_next_address_is_tried() -> None:
-    """A host of which one address does not answer is reached at another."""
+    """A host with one address down is reached at another."""
 
     class FirstIsDown(AsyncNetworkBackend):
         def __init__(self, up: Dial) -> None:
@@ -161,12 +162,12 @@ async def _read(pauses: list[float]) -> bool:
             await tool.close()
 
 
-async def test_progress_resets_the_limit_of_silence() -> None:
-    """A page that arrives for longer than a silence may last is read to its end."""
+async def test_progress_resets_the_silence_limit() -> None:
+    """A page that arrives slowly, for longer than the limit in total, is read to its end."""
     assert await _read([SILENCE / 4] * 8)
 
 
-async def test_a_silent_tool_is_given_up_and_tried_again() -> None:
-    """A page that stops arriving raises an error that Temporal retries, long before the tool's own time is up."""
+async def test_a_stalled_page_raises_a_retryable_error() -> None:
+    """Temporal retries it, long before the tool's own timeout."""
     with pytest.raises(TimeoutError, match="it sent nothing"):
         await _read([0.0, 60.0])

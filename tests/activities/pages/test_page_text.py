@@ -35,7 +35,7 @@ def fetched(body: bytes, media_type: str = "text/html", charset: str = "") -> Fe
 
 
 async def test_an_article_becomes_markdown(texts: PageTexts) -> None:
-    """Headings, paragraphs and tables stay; navigation and footer go; author and date are found."""
+    """Headings, paragraphs and tables are kept, navigation and footer removed; author and date are extracted."""
     page = await texts.read(fetched(ARTICLE.encode()))
 
     assert (page.title, page.author, page.date) == ("Tides explained", "Ann Lee", "2024-03-04")
@@ -48,7 +48,7 @@ async def test_an_article_becomes_markdown(texts: PageTexts) -> None:
 
 
 async def test_a_date_comes_with_its_origin(texts: PageTexts) -> None:
-    """The date of publication counts before that of a change; what is not clearly a date is a guess."""
+    """A publication date takes precedence over a modification date; an ambiguous date is marked as a guess."""
     json_ld = (
         '<script type="application/ld+json">{"datePublished": "2024-01-01", "dateModified": "2024-02-02"}</script>'
     )
@@ -69,7 +69,7 @@ async def test_a_date_comes_with_its_origin(texts: PageTexts) -> None:
 
 
 async def test_a_page_in_another_charset_is_read(texts: PageTexts) -> None:
-    """The server's word on the charset counts, and without it the page's own."""
+    """The server's charset is used, or else the one that the page declares."""
     html = ARTICLE.replace("Ann Lee", "Zoë Müller")
     declared = html.replace("<head>", '<head><meta charset="iso-8859-1">')
 
@@ -80,38 +80,38 @@ async def test_a_page_in_another_charset_is_read(texts: PageTexts) -> None:
 
 
 async def test_plain_text_is_left_as_it_is(texts: PageTexts) -> None:
-    """Whatever the charset is said to be, text is decoded as text; what cannot be decoded is marked."""
+    """Whatever charset is stated, it is decoded as text; undecodable bytes become U+FFFD."""
     for charset in ("", "utf-8", "nonsense", "hex", "punycode", "idna", "zip", "rot13"):
         page = await texts.read(fetched(b"\xef\xbb\xbf  # Not a heading\nline\n", "text/plain", charset))
         assert page == Page(text="# Not a heading\nline", characters=20), charset
     assert await texts.read(fetched(b"a\xffb", "text/plain", "utf-8")) == Page(text="a\ufffdb", characters=3)
 
 
-async def test_a_page_without_text_is_said_to_be(texts: PageTexts) -> None:
-    """An agent is not handed silence."""
+async def test_a_page_without_text_is_reported(texts: PageTexts) -> None:
+    """An agent never gets an empty page."""
     script = b"<html><body><script>render()</script></body></html>"
     for body in (b"", b"   ", script, b"<html></html>", b"\x00\x01\x02"):
         with pytest.raises(FetchError, match="no text that can be read"):
             await texts.read(fetched(body))
 
 
-async def test_a_page_does_not_send_the_reader_on_by_itself(texts: PageTexts) -> None:
-    """A refresh is not followed; the agent is told where to, and a call of its own is checked like any other."""
+async def test_meta_refresh_is_reported_and_not_followed(texts: PageTexts) -> None:
+    """The agent gets the target and must request it with a call, which is checked like any other."""
     for quote in ('"', "'", ""):
         html = f"<html><head><META HTTP-EQUIV={quote}Refresh{quote} CONTENT='0;URL=/next'></head></html>"
         with pytest.raises(FetchError, match=r"no text but redirects browsers to https://www\.example/next$"):
             await texts.read(fetched(html.encode()))
 
 
-async def test_a_long_page_is_cut_before_it_is_handed_over(texts: PageTexts) -> None:
-    """What the child hands back is bounded, and how long the page was is known."""
+async def test_a_long_page_is_cut_in_the_child_process(texts: PageTexts) -> None:
+    """The text is cut to 2,000,000 characters, and the full length is known."""
     page = await texts.read(fetched(b"<html><body><p>" + b"tide " * 500_000 + b"</p></body></html>"))
 
     assert (len(page.text), page.characters) == (2_000_000, 2_499_999)
 
 
-async def test_half_characters_do_not_get_through(texts: PageTexts) -> None:
-    """What no payload can carry is replaced."""
+async def test_invalid_characters_are_replaced(texts: PageTexts) -> None:
+    """Lone surrogates and out-of-range code points cannot be carried in a payload."""
     page = await texts.read(
         fetched(b"<html><body><p>Closed on &#xD83D; Monday and &#x110000; on Sunday.</p></body></html>")
     )
@@ -120,8 +120,8 @@ async def test_half_characters_do_not_get_through(texts: PageTexts) -> None:
     assert "Monday" in page.text
 
 
-async def test_a_child_that_dies_costs_one_page() -> None:
-    """Whatever kills the parser, its page is an answer in words and the next page is read by a new child."""
+async def test_a_killed_parser_costs_one_page() -> None:
+    """That page is an error in words, and a new child reads the next page."""
     others = children("activities.tools.pages.page_process")
     reading = PageTexts()
     await reading.read(fetched(ARTICLE.encode()))
@@ -139,8 +139,8 @@ async def test_a_child_that_dies_costs_one_page() -> None:
 
 
 @pytest.mark.slow
-async def test_pages_side_by_side_are_read_by_two_children_that_end() -> None:
-    """A crowd of pages is read with bounded memory, and closing leaves no process behind."""
+async def test_concurrent_pages_are_parsed_by_two_children() -> None:
+    """Any number of pages needs limited memory, and closing leaves no process behind."""
     others = children("activities.tools.pages.page_process")
     reading = PageTexts()
 

@@ -31,7 +31,7 @@ async def read(arguments: Mapping[str, JsonValue], allowed: str = "", limits: Fe
 
 
 async def test_a_page_is_a_source(server: PageServer) -> None:
-    """What the page says is the quotation, and where it stands its name; that of an internal host is private."""
+    """The quote is the page's text and the ref its URL; a page of an internal host is private."""
     server.pages["/tides.txt"] = answer(b"The tide comes in twice a day.")
     url = f"http://{server.host}/tides.txt"
 
@@ -41,8 +41,8 @@ async def test_a_page_is_a_source(server: PageServer) -> None:
     assert answered == ToolAnswer(output={"characters": 30}, sources=(quoted,), is_private=True)
 
 
-async def test_a_page_states_what_it_is(server: PageServer) -> None:
-    """Title, author and date of a page go with it."""
+async def test_a_pages_title_author_and_date_are_returned(server: PageServer) -> None:
+    """The origin of the date is included."""
     sentence = "The tide comes in and goes out twice a day, because the Moon pulls at the water of the sea."
     server.pages["/"] = answer(
         f"<html><head><title>Tides</title><meta name=author content='Ann Lee'>"
@@ -63,7 +63,7 @@ async def test_a_page_states_what_it_is(server: PageServer) -> None:
 
 
 async def test_a_long_page_is_read_to_its_end(server: PageServer) -> None:
-    """Nothing is left out, no sentence is divided, and the page is downloaded once; `find` is offered meanwhile."""
+    """No text is left out, no sentence is split, `find` is offered meanwhile, and the page is downloaded once."""
     sentences = [f"Sentence {number} of the page tells of tide {number * 7}." for number in range(2_000)]
     server.pages["/"] = answer(" ".join(sentences).encode())
     url = f"http://{server.host}/"
@@ -85,8 +85,8 @@ async def test_a_long_page_is_read_to_its_end(server: PageServer) -> None:
     assert server.paths == ["/"]
 
 
-async def test_quotes_from_every_window_and_passage_are_kept(server: PageServer) -> None:
-    """What was read of one page in several calls is one source, in which words from each of them can be quoted."""
+async def test_quotes_from_every_read_of_a_page_are_kept(server: PageServer) -> None:
+    """Several calls for one page give one source, and text from each of them can be quoted."""
     sentences = [f"Sentence {number} of the page tells of tide {number * 7}." for number in range(2_000)]
     server.pages["/"] = answer(" ".join(sentences).encode())
     url = f"http://{server.host}/"
@@ -108,7 +108,7 @@ async def test_quotes_from_every_window_and_passage_are_kept(server: PageServer)
 
 
 async def test_words_are_found_with_their_offsets(server: PageServer) -> None:
-    """Whatever their case, accents and line ends; and reading on from an offset gives what was found there."""
+    """Case, accents and line breaks do not matter, and reading from an offset starts with that match."""
     filler = "Nothing of note happens here. " * 600
     server.pages["/"] = answer(f"{filler}The ferry to **Zürich\nHarbour** leaves.{filler}".encode())
     url = f"http://{server.host}/"
@@ -129,8 +129,8 @@ async def test_words_are_found_with_their_offsets(server: PageServer) -> None:
     assert str(apart.output["note"]).endswith("contain the most of them. Not on the page: basel.")
 
 
-async def test_calls_at_the_same_time_download_once(server: PageServer) -> None:
-    """A page that can be read as well as one that cannot; a later call tries that one again."""
+async def test_concurrent_calls_download_a_page_once(server: PageServer) -> None:
+    """This applies to unreadable pages too; a later call tries those again."""
     server.pages["/"] = answer(b"The tide comes in twice a day.")
     tool = ReadPage(frozenset({server.host}))
     calls: list[dict[str, JsonValue]] = [
@@ -147,8 +147,8 @@ async def test_calls_at_the_same_time_download_once(server: PageServer) -> None:
     assert sorted(server.paths) == ["/", "/gone", "/gone"]
 
 
-async def test_what_is_kept_is_bounded() -> None:
-    """The pages used last are kept, as many as fit."""
+async def test_the_page_cache_is_bounded() -> None:
+    """The most recently used pages are kept, as many as fit."""
     reads: list[str] = []
 
     async def read_page(url: str) -> KeptPage:
@@ -162,8 +162,8 @@ async def test_what_is_kept_is_bounded() -> None:
     assert reads == ["a", "b", "c", "b"]
 
 
-async def test_documents_are_pages_too(server: PageServer) -> None:
-    """A PDF, DOCX or workbook is read by its address, with pages and sheets marked, and dated by its header."""
+async def test_documents_can_be_read_by_url(server: PageServer) -> None:
+    """PDF, DOCX and workbooks get page and sheet marks, and their date from Last-Modified."""
     docx = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
     cases = [
         ("application/pdf", pdf(), "[page 2]\n1.1 Warranty\nThe warranty covers labour for two years"),
@@ -177,10 +177,10 @@ async def test_documents_are_pages_too(server: PageServer) -> None:
         assert (answered.output["date"], answered.output["date_from"]) == ("2026-03-04", "header Last-Modified")
 
 
-async def test_what_an_internal_server_says_of_addresses_is_private(
+async def test_redirect_targets_of_internal_servers_are_private(
     server: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it sends its readers, whoever serves that in the end, and whether or not it can be read."""
+    """This holds whoever serves the target, and whether or not it can be read."""
     server.pages["/moved"] = answer(status="302 Found", Location="http://www.example/secret")
     server.pages["/lost"] = answer(status="302 Found", Location="http://www.example/lost/secret")
     server.pages["/refreshed"] = answer(b"<meta http-equiv=refresh content='0;url=/secret'>", content_type="text/html")
@@ -198,8 +198,8 @@ async def test_what_an_internal_server_says_of_addresses_is_private(
     assert {each.is_private for each in outside} == {False}
 
 
-async def test_a_page_that_cannot_be_read_is_an_answer(server: PageServer) -> None:
-    """No parser is given what a server calls something else; the agent is told in words and can go elsewhere."""
+async def test_an_unreadable_page_is_answered_in_words(server: PageServer) -> None:
+    """Content that contradicts its stated type is given to no parser, and the agent can try elsewhere."""
     cases = [
         ("text/html", pdf(), "is stated to be text/html, but it contains PDF"),
         ("text/plain", contract(), "is stated to be text/plain, but it contains DOCX"),
@@ -219,15 +219,15 @@ async def test_a_page_that_cannot_be_read_is_an_answer(server: PageServer) -> No
 
 
 async def test_a_call_without_a_url_is_answered_in_words() -> None:
-    """A call that makes no sense costs nothing."""
+    """The error asks for the full address of one page."""
     problem = "`url` must be the full address of one page, such as https://example.org/page."
     calls: list[dict[str, JsonValue]] = [{}, {"url": ""}, {"url": " "}, {"url": 7}, {"url": ["http://a.example"]}]
 
     assert [await read(call) for call in calls] == [ToolAnswer(ok=False, output={"error": problem})] * len(calls)
 
 
-async def test_wrong_places_are_named(server: PageServer) -> None:
-    """A model that errs is told what to change."""
+async def test_wrong_from_and_find_arguments_are_named(server: PageServer) -> None:
+    """The error names the argument, so that the model can correct it."""
     server.pages["/"] = answer(b"The tide comes in twice a day.")
     wrong: list[tuple[dict[str, JsonValue], str]] = [
         ({"from": -1}, "`from`"),

@@ -35,8 +35,8 @@ class Scripted:
         return SearchResults(query=query, results=self._hits, confidence=self._confidence, note=self._note)
 
 
-async def test_hits_are_listed_and_their_words_are_sources() -> None:
-    """What was found can be cited, and from the web with who found it; a passage of a document has no web address."""
+async def test_hits_are_listed_and_can_be_cited() -> None:
+    """Web sources name the engine and the date; a passage of a document has no URL."""
     engine = Scripted(
         SearchHit(title="Tides", snippet="Twice a day.", url="https://a.example/1", published="2026-01-02"),
         SearchHit(title="Log", snippet="High at six.", url="log.md#L3-L4"),
@@ -66,8 +66,8 @@ async def test_hits_are_listed_and_their_words_are_sources() -> None:
     assert engine.asked == [("tides", 8, ("file:/docs",))]
 
 
-async def test_an_agent_knows_what_the_search_lacks() -> None:
-    """An agent that found nothing is told what to try, and that not everybody answered."""
+async def test_empty_and_partial_searches_carry_a_note() -> None:
+    """The note suggests other words if nothing was found, and says so if an engine did not answer."""
     cases: list[tuple[tuple[SearchHit, ...], str, str]] = [
         ((), "", "Nothing was found. Search again with other or fewer words."),
         ((), "One did not answer.", "Nothing was found. Search again with other or fewer words. One did not answer."),
@@ -78,8 +78,8 @@ async def test_an_agent_knows_what_the_search_lacks() -> None:
         assert answer.output["note"] == said
 
 
-def test_a_hit_keeps_its_host() -> None:
-    """Who says it is known by the host, however the address is spelled."""
+def test_a_hits_host_is_normalized() -> None:
+    """Case, `www.`, port and user info are ignored; an invalid URL or a document ref has no host."""
     cases: list[tuple[str, str | None]] = [
         ("https://www.A.example/1", "a.example"),
         ("http://a.example.:8080/", "a.example"),
@@ -103,7 +103,7 @@ async def test_a_call_without_a_query_is_answered_in_words() -> None:
 
 
 async def test_an_answer_stays_under_the_cap() -> None:
-    """However much an engine finds, a model is handed no more than the cap of a tool call."""
+    """However much an engine finds, the model gets no more than the cap of a tool call."""
     for size in (0, 100, 700, 900, 1_000, 1_400, 1_700, 1_900, 100_000):
         hits = (
             SearchHit(title="t" * size, snippet="s" * size, url=f"https://a.example/{number}/{'u' * (size % 997)}")
@@ -118,8 +118,8 @@ async def test_an_answer_stays_under_the_cap() -> None:
         assert len(str(results)) <= len(results) * 300 + sum(len(source.ref) for source in answer.sources)
 
 
-async def test_a_place_that_was_found_twice_is_given_once() -> None:
-    """Sources are told apart by their names; the better hit comes first and stays."""
+async def test_duplicate_hits_are_dropped() -> None:
+    """Sources are identified by their refs, and the better hit comes first and is kept."""
     engine = Scripted(
         SearchHit(title="A", snippet="one", url="https://a.example/"),
         SearchHit(title="A", snippet="two", url="https://a.example/"),
@@ -130,8 +130,8 @@ async def test_a_place_that_was_found_twice_is_given_once() -> None:
     assert [source.quote for source in answer.sources] == ["one"]
 
 
-async def test_hits_name_the_place_in_the_document(tmp_path: Path) -> None:
-    """Like a hit on the web, with a reference for an address; all words found is full confidence."""
+async def test_document_hits_reference_their_place(tmp_path: Path) -> None:
+    """They look like web hits, with a ref as URL; if all words are found, confidence is 100."""
     note = tmp_path / "note.md"
     note.write_text("# Launch\n\nThe launch moves to September because a part is late.\n")
 
@@ -151,8 +151,8 @@ async def test_hits_name_the_place_in_the_document(tmp_path: Path) -> None:
     )
 
 
-def test_a_date_is_written_one_way() -> None:
-    """ISO 8601, as exactly as the engine said it, in UTC if the zone is known."""
+def test_dates_are_normalized_to_iso_8601() -> None:
+    """The engine's precision is kept, and times with a known zone are converted to UTC."""
     cases = [
         ("2026-01-02", "2026-01-02"),
         (" 2026-01-02 ", "2026-01-02"),
@@ -171,7 +171,7 @@ def test_a_date_is_written_one_way() -> None:
         assert iso_date(stated) == iso
 
 
-def test_what_is_no_date_is_left_out() -> None:
+def test_invalid_dates_are_left_out() -> None:
     """A wrong date is worse than none."""
     no_dates = [
         None, "", " ", "yesterday", "3 days ago", "03/04/2026", "2026-13-01", "2026-02-30",
@@ -182,8 +182,8 @@ def test_what_is_no_date_is_left_out() -> None:
 
 
 @given(st.text())
-def test_whatever_an_engine_says_is_a_date_or_nothing(stated: str) -> None:
-    """No text makes it fail, and what comes out is read back as the same."""
+def test_any_text_gives_an_iso_date_or_none(stated: str) -> None:
+    """No text raises an error, and parsing a result again returns the same."""
     iso = iso_date(stated)
 
     assert iso is None or iso_date(iso) == iso

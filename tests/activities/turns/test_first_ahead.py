@@ -30,8 +30,8 @@ def a_sibling(number: int) -> Asked:
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "responses"])
-async def test_siblings_read_what_the_first_of_them_has_cached(client: Client, tmp_path: Path, wire: Wire) -> None:
-    """All but the first read four fifths from the cache, where a cache needs an answer; they wait for no other."""
+async def test_siblings_read_the_prefix_that_the_first_turn_cached(client: Client, tmp_path: Path, wire: Wire) -> None:
+    """All but the first read at least 80% of their input from the cache, and wait for no other sibling."""
     meter, arrived, all_there = Meter(), list[str](), asyncio.Event()
 
     async def respond(request: ScriptedRequest) -> ScriptedReply:
@@ -90,8 +90,8 @@ async def _settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_siblings_go_at_the_first_token_of_the_first() -> None:
-    """They wait until then and no longer; what is cached is not waited for, and neither is another beginning."""
+async def test_siblings_start_at_the_first_turns_first_token() -> None:
+    """A cached prefix and a different prefix are not waited for."""
     worker = Worker()
     async with asyncio.timeout(20), worker.prefixes.take_turn(alike(), LEAST) as ahead:
         siblings = await worker.begin(3)
@@ -108,8 +108,8 @@ async def test_siblings_go_at_the_first_token_of_the_first() -> None:
     assert (before, together, worker.made) == (1, 4, 5)
 
 
-async def test_what_no_provider_caches_is_not_waited_for() -> None:
-    """Siblings with a short beginning go at once."""
+async def test_siblings_with_a_short_prefix_do_not_wait() -> None:
+    """No provider caches a prefix that short."""
     worker, short = Worker(), alike("Which clauses bind both?")
     async with asyncio.timeout(20), worker.prefixes.take_turn(short, LEAST):
         await worker.make(short)
@@ -118,10 +118,10 @@ async def test_what_no_provider_caches_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("error", [ConnectionError, asyncio.CancelledError])
-async def test_siblings_go_on_without_the_first_if_it_ends(
+async def test_siblings_continue_if_the_first_turn_fails(
     monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    """A call that ends without a first token holds up no other, nor does one that is cancelled while it waits."""
+    """A first call that fails or is cancelled blocks no sibling, nor does a sibling cancelled while waiting."""
     monkeypatch.setattr(shared_prefixes, "_LONGEST_WAIT", 1_000.0)
     worker = Worker()
     ahead = worker.prefixes.take_turn(alike(), LEAST)
@@ -138,8 +138,8 @@ async def test_siblings_go_on_without_the_first_if_it_ends(
     assert (before, worker.made, cancelled.cancelled()) == (0, 2, True)
 
 
-async def test_a_first_token_that_does_not_come_is_not_waited_for_long() -> None:
-    """While the first call is silent the others go after a quarter of their time."""
+async def test_siblings_stop_waiting_for_a_silent_first_turn() -> None:
+    """They start after a quarter of their own timeout."""
     worker, began = Worker(), time.monotonic()
     async with asyncio.timeout(20), worker.prefixes.take_turn(alike(), LEAST):
         await worker.make(alike(timeout_seconds=0.4))

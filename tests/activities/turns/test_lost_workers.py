@@ -42,8 +42,8 @@ def said(result: TurnResult) -> str:
 
 
 @pytest.mark.nightly
-async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: Client, tmp_path: Path) -> None:
-    """A killed worker leaves the id behind; the next fetches that response, and has nothing to book twice."""
+async def test_a_background_response_of_a_killed_worker_is_paid_once(client: Client, tmp_path: Path) -> None:
+    """The next worker fetches the response by its recorded id."""
     go_on = asyncio.Event()
     async with ScriptedProvider(answering_after(go_on)) as server, open_front(client) as front:
         chosen = settings("openai", server.base_url, client, tmp_path) | {"CHARGEHAND_OPENAI_BACKGROUND": "true"}
@@ -82,7 +82,7 @@ async def open_hanging_batch(client: Client, folder: Path) -> AsyncGenerator[tup
 
 
 async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Client, tmp_path: Path) -> None:
-    """A batch goes on while no worker runs; whoever comes next brings its result, at half the price, and tidies up."""
+    """The batch continues without a worker; the next one fetches it at half price and then deletes it."""
     go_on, queue = asyncio.Event(), f"batch-{uuid4().hex[:8]}"
     asked = a_turn(urgency="batch").model_copy(update={"queue": queue})
     name = MODELS["anthropic"]
@@ -107,7 +107,7 @@ async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Cli
 
 
 async def test_a_cancelled_session_cancels_its_batch(client: Client, tmp_path: Path) -> None:
-    """A cancelled session cancels its batch at the provider."""
+    """The batch is cancelled at the provider, not only in the workflow."""
     async with open_hanging_batch(client, tmp_path) as (server, front, asked):
         turn = await front.start(asked)
         await server.until(lambda: server.jobs.looks > 0)
@@ -120,8 +120,8 @@ async def test_a_cancelled_session_cancels_its_batch(client: Client, tmp_path: P
 
 
 @pytest.mark.nightly
-async def test_a_batch_that_takes_too_long_is_called_off_in_time(client: Client, tmp_path: Path) -> None:
-    """A batch is cancelled before the server gives the turn up, so that the workflow learns that it cost nothing."""
+async def test_a_late_batch_is_cancelled_before_the_turn_times_out(client: Client, tmp_path: Path) -> None:
+    """The workflow thereby learns that the batch cost nothing."""
     async with open_hanging_batch(client, tmp_path) as (server, front, asked):
         failed = await front.fail(asked.model_copy(update={"patience": timedelta(seconds=4)}))
         (job,) = server.jobs.all.values()
@@ -139,8 +139,8 @@ def turns_by(worker: Mapping[str, str]) -> tuple[Asked, Asked]:
 
 
 @pytest.mark.nightly
-async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_path: Path) -> None:
-    """Of several attempts at one turn it pays for none that the server has given up, and for the turn once."""
+async def test_a_worker_that_resumes_after_sigstop_pays_for_the_turn_once(client: Client, tmp_path: Path) -> None:
+    """It pays nothing for attempts that the server has already timed out."""
     async with ScriptedProvider(lambda _: answer("At eight.")) as server, open_front(client) as front:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
         patient, asked = turns_by(chosen)
@@ -158,8 +158,8 @@ async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_pa
 
 
 @pytest.mark.nightly
-async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_path: Path) -> None:
-    """A worker that is cut off from the server keeps the reply it got, and the next attempt finds it."""
+async def test_a_reply_received_during_a_network_outage_is_paid_once(client: Client, tmp_path: Path) -> None:
+    """The disconnected worker keeps the reply, and the next attempt reuses it."""
     asked_again = asyncio.Event()
 
     async with ScriptedProvider(lambda _: answer("At eight.")) as server, open_front(client) as front:

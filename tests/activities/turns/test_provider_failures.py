@@ -28,8 +28,8 @@ UNKNOWN_OUTCOMES = (
 )
 
 
-async def test_what_may_have_been_charged_is_booked_before_more_is_paid(client: Client, tmp_path: Path) -> None:
-    """One call of unknown outcome is one request; failures of earlier activities count, and the wait doubles."""
+async def test_an_unknown_outcome_is_booked_before_the_next_paid_call(client: Client, tmp_path: Path) -> None:
+    """A call of unknown outcome sends one request; earlier failures count, and the wait doubles each time."""
     earlier_failures = [(dropping(), earlier, 2**earlier / HURRY) for earlier in (1, 2)]
     calls = [*earlier_failures, *((reply, 0, wait) for reply, wait in UNKNOWN_OUTCOMES)]
     replies = iter([each for reply, _, _ in calls for each in (reply, answer())])
@@ -47,8 +47,8 @@ async def test_what_may_have_been_charged_is_booked_before_more_is_paid(client: 
     assert len(server.requests) == 2 * len(calls) - 1
 
 
-async def test_only_what_may_have_been_billed_counts(client: Client, tmp_path: Path) -> None:
-    """Errors that cost nothing are retried by the activity, further apart each time, and are not in the count."""
+async def test_only_possibly_billed_calls_count_as_provider_failures(client: Client, tmp_path: Path) -> None:
+    """The activity retries errors that cost nothing with growing pauses and leaves them out of the count."""
     replies = iter([error(503), error(429), error(500), error(529), dropping(), error(500), answer("At eight.")])
     async with open_harness(client, tmp_path, "chat", lambda _: next(replies)) as (server, harness):
         failure = await harness.fail(a_turn())
@@ -65,10 +65,10 @@ async def test_only_what_may_have_been_billed_counts(client: Client, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", first_fast(["refused", "unknown name", "hangs up"]))
-async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
+async def test_an_unreachable_provider_is_retried_until_the_turn_times_out(
     client: Client, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that was never made cost nothing; the last error is what the workflow is told."""
+    """A connection that was never made costs nothing, and the failure stays retryable."""
     tried = list[int]()
 
     def pause(failures: int) -> timedelta:
@@ -98,15 +98,15 @@ async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
     assert "did not answer" in failure.message
 
 
-def test_every_gap_is_twice_the_one_before() -> None:
-    """A provider's errors are answered by a back-off of 1, 2, and then 4 seconds, a tenth more or less."""
+def test_provider_backoff_doubles_up_to_four_seconds() -> None:
+    """The pauses are 1, 2 and then 4 seconds, with 10 % jitter."""
     for failures, seconds in ((1, 1), (2, 2), (3, 4), (6, 4), (10_000, 4)):
         pauses = {pause_after(failures).total_seconds() for _ in range(100)}
         assert all(0.9 * seconds <= pause <= 1.1 * seconds for pause in pauses)
         assert len(pauses) > 1
 
 
-async def test_the_wait_that_a_provider_asks_for_is_kept(client: Client, tmp_path: Path) -> None:
+async def test_retry_after_is_respected(client: Client, tmp_path: Path) -> None:
     """No request arrives before `retry-after` has passed."""
     replies = iter([error(429, {"retry-after": "0.7"}), answer()])
     async with open_harness(client, tmp_path, "anthropic", lambda _: next(replies)) as (server, harness):
@@ -116,10 +116,10 @@ async def test_the_wait_that_a_provider_asks_for_is_kept(client: Client, tmp_pat
     assert second - first >= 0.7
 
 
-async def test_a_provider_that_hangs_is_handed_back(
+async def test_a_hanging_provider_call_fails_with_an_unknown_outcome(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that takes too long is given up while the activity lives, and is of unknown outcome."""
+    """The activity gives up on the call before its own timeout and closes the connection."""
     replies = iter([answer()])
     async with open_harness(client, tmp_path, "anthropic", lambda _: next(replies, hanging())) as (server, harness):
         await harness.take(a_turn())  # so that imports and connections are done, and only the reply is awaited

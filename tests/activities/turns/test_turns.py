@@ -45,8 +45,8 @@ _RESERVED = 1_000
 """Fewer tokens than the number of bytes in the prompt."""
 
 
-async def test_without_a_count_a_prompt_is_bounded_by_its_bytes(client: Client, tmp_path: Path) -> None:
-    """A provider that counts none is not asked, and no prompt is sent that could be longer than what is reserved."""
+async def test_an_uncounted_prompt_is_bounded_by_its_size_in_bytes(client: Client, tmp_path: Path) -> None:
+    """A prompt that might exceed its reservation is never sent; a provider that cannot count is not asked to."""
 
     def fail(_: object) -> int:
         raise LookupError("no such path")
@@ -62,8 +62,8 @@ async def test_without_a_count_a_prompt_is_bounded_by_its_bytes(client: Client, 
         assert (server.charges, bool(server.counted)) == (0, wire == "anthropic")
 
 
-async def test_a_fallbacks_prompt_is_not_bounded_by_what_another_model_counted(client: Client, tmp_path: Path) -> None:
-    """It is refused before it is paid if it may be longer than what was reserved, and counts for itself afterwards."""
+async def test_a_fallback_ignores_the_token_count_of_another_model(client: Client, tmp_path: Path) -> None:
+    """A prompt that might exceed its reservation is refused unpaid; later the fallback reports its own count."""
     async with (
         a_provider("anthropic", lambda _: error(529, {"retry-after": "3600"})) as (_, first),
         a_provider("chat", lambda _: answer("At eight.")) as (server, second),
@@ -85,10 +85,8 @@ async def test_a_fallbacks_prompt_is_not_bounded_by_what_another_model_counted(c
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "responses"])
-async def test_a_prompt_is_counted_by_its_provider_before_it_is_sent(
-    client: Client, tmp_path: Path, wire: Wire
-) -> None:
-    """The count is of the very prompt that is sent; one that is too long is not paid, and its length is named."""
+async def test_the_provider_counts_each_prompt_before_it_is_sent(client: Client, tmp_path: Path, wire: Wire) -> None:
+    """The count covers exactly the prompt sent; one that is too long is not paid for, and its length is named."""
     async with open_harness(client, tmp_path, wire, lambda _: answer("At eight.")) as (server, harness):
         server.count = lambda _: 990
         refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
@@ -106,8 +104,8 @@ _LONG = "x" * 2_100_000
 _DEEP: JsonValue = json.loads('{"a":' * 200 + "1" + "}" * 200)
 
 
-async def test_a_reply_that_is_too_much_to_keep_is_charged_as_billed(client: Client, tmp_path: Path) -> None:
-    """Reasoning of 2.1 MB, 2,000 calls and arguments 200 levels deep each cost what they cost, once."""
+async def test_a_reply_too_large_to_store_is_charged_as_billed(client: Client, tmp_path: Path) -> None:
+    """Reasoning of 2.1 MB, 2,000 calls and arguments 200 levels deep are each charged once."""
     use = ToolUse("search", {"query": "ferry"})
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
@@ -147,7 +145,7 @@ class _Excessive:
 async def test_a_result_that_cannot_be_recorded_is_charged_and_not_repeated(
     client: Client, tmp_path: Path, items: tuple[JsonValue, ...]
 ) -> None:
-    """Whatever an adapter lets through, a result that is too large or cannot be read is malformed, and paid once."""
+    """An adapter result that is too large or cannot be serialised is malformed, and is paid for once."""
     model = _Excessive(*items)
     async with harness_worker(client, f"harness-{uuid4().hex[:8]}", tmp_path, model, "excessive") as worker:
         result = await Harness(client, worker.task_queue).take(a_turn())
@@ -158,8 +156,8 @@ async def test_a_result_that_cannot_be_recorded_is_charged_and_not_repeated(
 STARTED = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def test_only_a_young_attempt_by_a_credible_clock_is_fresh() -> None:
-    """I19: attempts of these ages in seconds, by this host's clock, ask the server unless they are surely young."""
+def test_an_attempt_is_fresh_only_if_young_by_a_credible_clock() -> None:
+    """I19: an attempt asks the server about itself unless this host's clock shows that it is surely young."""
     cases = [
         ([0.0], [False]),  # new
         ([2.5], [False]),  # half the heartbeat timeout
@@ -177,8 +175,8 @@ def test_only_a_young_attempt_by_a_credible_clock_is_fresh() -> None:
         assert [freshness.is_doubtful(STARTED, timedelta(seconds=5)) for _ in ages] == doubtful
 
 
-def test_a_reply_answers_the_whole_request() -> None:
-    """What differs in any field, but for how much the model may write, is another request."""
+def test_a_discarded_reply_is_reused_only_for_an_identical_request() -> None:
+    """A difference in any field except `max_output_tokens` makes it another request."""
     before = a_turn().turn
     same = before.model_copy(update={"after_reset": True})
     assert DiscardedTurn(before).matches(same)
@@ -198,7 +196,7 @@ AT_WORK: dict[Wire, ScriptedReply] = {
 
 @pytest.mark.parametrize("wire", AT_WORK)
 async def test_cancelling_a_session_closes_the_paid_call(client: Client, tmp_path: Path, wire: Wire) -> None:
-    """However far the provider has come, it sees the connection closed within a second of the cancel."""
+    """The provider sees the connection closed within a second of the cancellation, at any stage of the call."""
     async with open_harness(client, tmp_path, wire, lambda _: AT_WORK[wire]) as (server, harness):
         turn = await harness.start(a_turn())
         await server.until(lambda: len(server.requests) == 1)
@@ -227,8 +225,8 @@ def at(hours: int) -> ActivityEnvironment:
     return environment
 
 
-async def test_a_turn_books_what_it_has_cost_before_a_restore(tmp_path: Path) -> None:
-    """Once, however often the database is restored; a repeated attempt in the same history books nothing."""
+async def test_a_turn_books_what_it_cost_before_a_database_restore(tmp_path: Path) -> None:
+    """A lost charge is booked once, however often the database is restored; a repeated attempt books nothing."""
     record = Record(tmp_path)
 
     booked = [await at(hours).run(record_charge, record, _TURN, _REPLY) for hours in (1, 1, 2, 3)]
@@ -239,9 +237,10 @@ async def test_a_turn_books_what_it_has_cost_before_a_restore(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("is_told", [False, True])
-async def test_a_reply_that_is_taken_over_is_booked_once(tmp_path: Path, *, is_told: bool) -> None:
-    """A worker that lives through a restore still has the reply: whichever of it and `reconcile --repair` comes first
-    claims the only charge."""
+async def test_a_reply_reused_after_a_restore_is_booked_once(tmp_path: Path, *, is_told: bool) -> None:
+    """A worker that survives a restore still has the reply: it or `reconcile --repair`, whichever comes first, claims
+    the single charge.
+    """
     record, kept = Record(tmp_path), TurnResult(stop="answer", model="m", provider="p", usage=_PAID)
     await at(1).run(record_charge, record, _TURN, _REPLY)
     [paid] = record.charges("a-session")
@@ -253,15 +252,15 @@ async def test_a_reply_that_is_taken_over_is_booked_once(tmp_path: Path, *, is_t
     assert taken == ([kept, *[kept.model_copy(update={"usage": Usage()})] * 3] if is_told else [kept] * 4)
 
 
-async def test_a_charge_that_cannot_be_recorded_loses_no_reply(tmp_path: Path) -> None:
+async def test_a_reply_is_kept_when_its_charge_cannot_be_recorded(tmp_path: Path) -> None:
     """The reply is paid for, so it is used all the same."""
     (tmp_path / "record").write_text("in the way")
 
     assert await at(1).run(record_charge, Record(tmp_path), _TURN, _REPLY) is None
 
 
-async def test_text_is_followed_after_an_entry_is_recorded() -> None:
-    """As in a call that is repeated: the heartbeats after it carry the text that is written since."""
+async def test_live_text_still_streams_after_a_journal_entry_is_recorded() -> None:
+    """Later heartbeats carry the entry and the text written since, as in a repeated call."""
     environment, beats = ActivityEnvironment(cast("Client", _NoServer())), list[object]()
     environment.on_heartbeat = lambda *details: beats.extend(details)
 

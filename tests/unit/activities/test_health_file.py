@@ -20,8 +20,8 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_EVERY", timedelta(milliseconds=10))
 
 
-async def test_it_is_there_and_stays_fresh_while_the_worker_polls(tmp_path: Path) -> None:
-    """Made at once, touched again and again, and gone as soon as the worker stops polling."""
+async def test_the_health_file_exists_and_stays_fresh_while_the_worker_polls(tmp_path: Path) -> None:
+    """It is created at once, touched repeatedly, and removed when the worker stops polling."""
     file = tmp_path / "polls"
 
     async with health_file(file):
@@ -32,14 +32,14 @@ async def test_it_is_there_and_stays_fresh_while_the_worker_polls(tmp_path: Path
     assert not file.exists()
 
 
-async def test_a_file_that_cannot_be_written_is_refused_by_name() -> None:
+async def test_an_unwritable_health_file_is_refused_by_setting_name() -> None:
     """A worker would otherwise run until its first health check failed."""
     with pytest.raises(SettingsError, match=r"CHARGEHAND_HEALTH_FILE: .*Not a directory"):
         async with health_file(Path("/dev/null/polls")):
             pass
 
 
-async def test_what_prevents_writing_is_logged_once_and_may_pass(
+async def test_a_health_file_write_error_is_logged_once_and_can_clear(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log names the problem, and the file is fresh again after it."""
@@ -59,8 +59,8 @@ async def test_what_prevents_writing_is_logged_once_and_may_pass(
     ]
 
 
-async def test_a_group_is_as_healthy_as_its_worst_member(tmp_path: Path) -> None:
-    """Its file is there once every member polls, grows old with one that does not, and is gone when they stop."""
+async def test_the_group_health_file_is_as_fresh_as_its_worst_member(tmp_path: Path) -> None:
+    """It exists once every member polls, ages with a stuck member, and is removed when a member stops."""
     file = tmp_path / "polls"
 
     async with AsyncExitStack() as members:

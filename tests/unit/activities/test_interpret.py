@@ -36,8 +36,8 @@ def _result(**changes: Any) -> TurnResult:
 @pytest.mark.parametrize("kind", TASK_TYPES)
 @settings(max_examples=settings().max_examples // 5)
 @given(data=st.data(), written=st.sampled_from(["{}", "  {}\n", "```json\n{}\n```", "```\n{}\n```\n"]))
-def test_an_answer_is_read_as_what_was_asked(kind: str, data: st.DataObject, written: str) -> None:
-    """JSON of the requested shape is the answer, in a Markdown fence or not."""
+def test_json_of_the_requested_shape_is_read_as_the_answer(kind: str, data: st.DataObject, written: str) -> None:
+    """It may be wrapped in a Markdown fence."""
     answer = data.draw(contracts(TASK_TYPES[kind].answer_type))
     text = written.replace("{}", answer.model_dump_json(exclude={"kind"}))
 
@@ -48,8 +48,8 @@ def test_an_answer_is_read_as_what_was_asked(kind: str, data: st.DataObject, wri
 
 @settings(max_examples=settings().max_examples // 5)
 @given(json_values(), st.sampled_from(["is_expected", "reason", "approve_all"]))
-def test_only_one_form_lets_a_call_pass(value: object, name: str) -> None:
-    """Nothing is read into another reply of a judge: another value, a field too many, a key twice, more words."""
+def test_a_judge_reply_is_read_in_exactly_one_form(value: object, name: str) -> None:
+    """Another value, an extra field, a duplicate key or surrounding text makes it malformed."""
     exact: dict[str, object] = {"is_expected": True, "reason": ""}
     passing = {json.dumps(exact | {"is_expected": each}) for each in (True, False)}
     once, twice = (
@@ -62,8 +62,8 @@ def test_only_one_form_lets_a_call_pass(value: object, name: str) -> None:
         assert is_read == (text in passing or (name == "reason" and text == once and isinstance(value, str)))
 
 
-def test_a_reply_that_does_not_fit_says_why() -> None:
-    """What is not the asked JSON is malformed, with a reason for the model; neither depth nor length breaks it."""
+def test_a_malformed_reply_states_the_reason() -> None:
+    """A reply that is not the requested JSON gets a reason for the model; neither depth nor length breaks it."""
     cases = [
         ("Perhaps so.", "input: Invalid JSON: expected value at line 1 column 1"),
         ('{"answer": "a", "gaps": []', "input: Invalid JSON: EOF while parsing an object at line 1 column 26"),
@@ -77,8 +77,8 @@ def test_a_reply_that_does_not_fit_says_why() -> None:
         assert interpret(_reply(text), SynthesisAnswer) == _result(stop="malformed", text=text[:2_000], problem=problem)
 
 
-def test_an_answer_rests_on_forty_sources_at_most() -> None:
-    """Sources beyond the first forty are left out of the findings, which themselves all stay."""
+def test_an_answer_cites_at_most_forty_sources() -> None:
+    """Refs beyond the first forty are removed from the findings, which are all kept."""
     findings = [
         FindingDraft(claim=f"Claim {number}", source_refs=[f"S{number}", "S0"], quote="", confidence=90)
         for number in range(60)
@@ -91,8 +91,8 @@ def test_an_answer_rests_on_forty_sources_at_most() -> None:
     assert {ref for finding in result.answer.findings for ref in finding.source_refs} == {f"S{n}" for n in range(40)}
 
 
-def test_a_reply_that_is_none_has_its_own_end() -> None:
-    """Truncated, refused and empty replies are not read as answers, even if they look like one; text is cut."""
+def test_truncated_refused_and_empty_replies_are_not_read_as_answers() -> None:
+    """They keep their own stop reason even if they look like an answer, and their text is cut."""
     for stop in ("truncated", "refused", "empty"):
         text = WORK.model_dump_json() + " " * 5_000
         assert interpret(_reply(text, stop), WorkAnswer) == _result(stop=stop, text=text[:2_000])

@@ -29,8 +29,8 @@ def nested(levels: int) -> JsonValue:
     return {"x": nested(levels - 1)} if levels else {}
 
 
-def test_a_schema_that_multiplies_ends_in_a_problem() -> None:
-    """What would take for ever is given up after a number of steps, and is no valid value."""
+def test_a_schema_with_exponential_cost_is_reported_as_a_problem() -> None:
+    """Validation stops after a number of steps, and the value counts as invalid."""
     cases: list[tuple[dict[str, Any], JsonValue]] = [
         ({"$ref": "#/$defs/a0", "$defs": DOUBLING}, 1),  # each definition uses the one below twice
         ({"properties": {"x": {"anyOf": [{"$ref": "#"}] * 2}}, "required": ["y"]}, nested(30)),  # depth
@@ -60,8 +60,8 @@ _LONG: list[Any] = [[0] * 20_000, {f"{n}": 0 for n in range(20_000)}, [{}] * 20_
         pytest.mark.nightly,
     ),
 )
-def test_no_keyword_is_cheaper_than_its_steps(keyword: str) -> None:
-    """Long values, applied often to what is long, are given up in a moment, whatever the inner schemas are."""
+def test_every_keyword_is_charged_its_real_cost_in_steps(keyword: str) -> None:
+    """Long values checked repeatedly are given up in a moment, whatever the inner schemas are."""
     named: dict[str, JsonValue] = {f"{n}": {} for n in range(3_000)}
     values: tuple[JsonValue, ...] = (False, {}, named, [*named], "a" * 9_000)
     dialects = ("http://json-schema.org/draft-07/schema", "https://json-schema.org/draft/2020-12/schema")
@@ -88,8 +88,8 @@ DIALECTS = [
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_no_dialect_of_an_inner_schema_counts(dialect: str) -> None:
-    """The library would check what names a dialect by that one, without bounds, and with patterns that backtrack."""
+def test_the_dialect_of_an_inner_schema_is_ignored(dialect: str) -> None:
+    """The library would otherwise validate by that dialect, without limits and with backtracking patterns."""
     inner: dict[str, Any] = {"$schema": dialect, "pattern": "^(a+)+$"}
     schemas: list[dict[str, Any]] = [
         {"items": inner},
@@ -113,16 +113,16 @@ def test_no_dialect_of_an_inner_schema_counts(dialect: str) -> None:
         ),
     )
 )
-def test_a_pattern_costs_no_more_than_its_steps(pattern: str) -> None:
-    """However large the automaton is, matching a long text takes a moment, or is refused."""
+def test_matching_a_pattern_stays_within_its_step_budget(pattern: str) -> None:
+    """Even for a large automaton, matching a long text takes a moment or is refused."""
     assume(not schema_problems({"pattern": pattern}, "s"))
     with processor_seconds(0.5):
         value_problems({"pattern": pattern}, "01" * 50_000)
 
 
 @pytest.mark.parametrize("keyword", ["patternProperties", "unevaluatedProperties", "$dynamicRef", "$anchor"])
-def test_keywords_that_escape_the_bounds_are_refused(keyword: str) -> None:
-    """Wherever they stand; but a property may have their name."""
+def test_keywords_that_bypass_the_step_limit_are_refused(keyword: str) -> None:
+    """They are refused anywhere in the schema, but a property may have their name."""
     assert schema_problems({"items": {keyword: {}}}, "s") == [f"s.items.{keyword}: {UNSUPPORTED}"]
     assert schema_problems({"properties": {keyword: {"const": {keyword: 1}}}}, "s") == []
 
@@ -136,16 +136,16 @@ HOSTILE: list[Any] = [
 
 @pytest.mark.parametrize("keyword", [*Draft202012Validator.VALIDATORS, "default", "examples", "unknown", "$defs"])
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_nothing_hides_behind_a_reference(keyword: str, hostile: Any) -> None:
-    """A reference leads to a definition, which is checked: whatever keyword holds what it names, as value or list."""
+def test_definitions_behind_references_are_checked(keyword: str, hostile: Any) -> None:
+    """A referenced definition is checked whichever keyword contains it, as a value or in a list."""
     for value, path in ((hostile, keyword), ([hostile], f"{keyword}/0"), ({"x": hostile}, f"{keyword}/x")):
         for schema in ({"$ref": f"#/{path}", keyword: value}, {"items": {"$ref": f"#/items/{path}", keyword: value}}):
             assert schema_problems(schema, "s")
 
 
 @pytest.mark.parametrize("schema", [{"multipleOf": 1e-320}, {"multipleOf": 5e-324}, {"items": {"multipleOf": 1e-320}}])
-def test_what_a_schema_makes_fail_is_its_problem(schema: dict[str, Any]) -> None:
-    """Whatever the library raises is a problem that names the field."""
+def test_validator_exceptions_are_reported_as_schema_problems(schema: dict[str, Any]) -> None:
+    """Whatever the library raises becomes a problem that names the field."""
     values: list[JsonValue] = [[1.5], 1.5, 10**400]
     assert all(each.startswith("v") for value in values for each in value_problems(schema, value, "v"))
 
@@ -165,9 +165,10 @@ _DEEP = reduce(lambda inner, _: {"a": inner}, range(30), dict[str, JsonValue]())
         ({"oneOf": [{"items": False}] * 300}, [*range(30_000)], 4_000_000),
     ],
 )
-def test_the_problems_of_a_value_take_little_memory(schema: dict[str, Any], value: JsonValue, most: int) -> None:
-    """However many branches are tried, or refuse however many items, what the library keeps of it has a bound for each
-    step: the collector of garbage would hold every thread."""
+def test_validation_errors_use_bounded_memory(schema: dict[str, Any], value: JsonValue, most: int) -> None:
+    """However many branches are tried or reject items, memory per step is bounded: garbage collection would otherwise
+    stall every thread.
+    """
     tracemalloc.start()
     problems = value_problems(schema, value, "input", most_steps=10_000)
     peak = tracemalloc.get_traced_memory()[1]
@@ -177,8 +178,8 @@ def test_the_problems_of_a_value_take_little_memory(schema: dict[str, Any], valu
     assert peak < most
 
 
-def test_values_are_checked_by_their_schema() -> None:
-    """Formats, uniqueness, both dialects and references within the schema count."""
+def test_values_are_validated_against_their_schema() -> None:
+    """Formats, uniqueness, both dialects and references within the schema are supported."""
     cases: list[tuple[dict[str, Any], JsonValue, JsonValue]] = [
         ({"type": "string", "format": "date"}, "2026-02-28", "2026-02-30"),
         ({"uniqueItems": True}, [{"a": 1, "b": 2}, {"a": 1}], [{"a": 1, "b": 2}, {"b": 2, "a": 1}]),
@@ -191,8 +192,8 @@ def test_values_are_checked_by_their_schema() -> None:
         assert len(value_problems(schema, invalid)) == 1
 
 
-def test_a_schema_that_cannot_be_used_is_named_by_its_place() -> None:
-    """Each problem says where it stands, and what is wrong."""
+def test_an_unusable_schema_is_reported_with_its_location() -> None:
+    """Each problem also says what is wrong there."""
     cases: list[tuple[dict[str, Any], str]] = [
         ({"$ref": "#/$defs/None"}, "s.$ref: must name a definition"),  # nowhere
         ({"anyOf": [{"$ref": "#"}]}, "s: its schema refers to itself without end"),  # itself
@@ -207,7 +208,7 @@ def test_a_schema_that_cannot_be_used_is_named_by_its_place() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"description": "long" * 10_000}, nested(40)])
-def test_a_schema_is_measured_before_it_is_walked(schema: JsonValue) -> None:
-    """A request refuses one that is too long or too deep."""
+def test_a_request_refuses_an_output_schema_that_is_too_long_or_deep(schema: JsonValue) -> None:
+    """The size is measured before the schema is traversed."""
     with pytest.raises(ValidationError, match=r"has 40,018 bytes|more than 32 levels deep"):
         SessionRequest.model_validate({"goal": "a goal", "output_schema": schema})

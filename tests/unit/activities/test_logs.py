@@ -38,8 +38,8 @@ def _formatted(name: str, message: str, error: BaseException | None = None) -> s
     return TextFormatter("%(levelname)s %(name)s: %(message)s").format(record)
 
 
-def test_an_exception_is_told_without_its_words() -> None:
-    """Types and places of it and of its causes, the first cause first; a type of ours with its name on the wire."""
+def test_exceptions_are_logged_without_their_messages() -> None:
+    """The log has the types and locations of the exception and its causes, root cause first, and our wire name."""
     with pytest.raises(ApplicationError) as caught:
         _refuse()
 
@@ -54,8 +54,8 @@ def test_an_exception_is_told_without_its_words() -> None:
     assert CANARY not in told
 
 
-def test_a_forgotten_task_is_told_without_its_words() -> None:
-    """What asyncio writes below its first line is the task as a whole, exception included."""
+def test_an_unretrieved_task_exception_is_logged_without_its_message() -> None:
+    """Only asyncio's first line is kept; the others show the whole task, exception included."""
     message = "Task exception was never retrieved\nfuture: <Task finished exception=ValueError('words')>"
 
     told = _formatted("asyncio", message)
@@ -91,8 +91,8 @@ def test_a_message_cannot_forge_records() -> None:
     assert TextFormatter().format(record).isprintable()
 
 
-def test_a_record_is_a_line_that_collectors_take() -> None:
-    """At most 16 KiB of JSON as the standard has it, whatever a library logs."""
+def test_a_log_record_is_standard_json_of_at_most_16_kib() -> None:
+    """This holds for whatever a library logs, including NaN."""
     long = "word " * 10_000
     record = _record(long, text=long, texts=[long], rate=math.nan)
     record.exc_info = (ValueError, ExceptionGroup(long, [ValueError(long)]), None)
@@ -105,8 +105,8 @@ def test_a_record_is_a_line_that_collectors_take() -> None:
     assert told["text"].startswith("word word")
 
 
-async def test_records_say_what_they_belong_to() -> None:
-    """Session, workflow, run, agent, activity, attempt and tenant, in a thread of the activity too."""
+async def test_log_records_name_their_session_workflow_and_activity() -> None:
+    """They also name run, agent, attempt and tenant, even from a thread of the activity."""
     environment = ActivityEnvironment()
     environment.info = dataclasses.replace(
         environment.info,
@@ -143,8 +143,8 @@ async def test_records_say_what_they_belong_to() -> None:
     }
 
 
-def test_a_failed_workflow_task_says_whose_it_is() -> None:
-    """The SDK logs it outside of the workflow, and says itself which one it was."""
+def test_a_failed_workflow_task_is_logged_with_its_workflow() -> None:
+    """The SDK logs it outside the workflow and passes the identity itself."""
     whose = {"workflow_id": "s/0123456789ab/webhook", "run_id": "run", "workflow_type": "Webhook", "attempt": 5}
 
     told = json.loads(JsonFormatter().format(_record("Failed activation", temporal_workflow=whose)))
@@ -156,8 +156,8 @@ def test_a_failed_workflow_task_says_whose_it_is() -> None:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.ENOTDIR])
 @pytest.mark.parametrize("kind", [OSError, BucketError, KeyMissing])
-def test_a_record_of_any_logger_says_the_cause(code: int, kind: type[Exception]) -> None:
-    """The SDK's records of failed workflow tasks too: cause, remedy and the system's words, but not the error's own."""
+def test_log_records_of_every_logger_state_the_cause(code: int, kind: type[Exception]) -> None:
+    """Records of failed workflow tasks from the SDK have them too, without the error's own text."""
     wrapped = RuntimeError(CANARY)
     wrapped.__cause__ = OSError(code, CANARY, CANARY)
     if kind is not OSError:

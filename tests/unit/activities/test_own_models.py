@@ -80,8 +80,8 @@ def settings(folder: Path, **given: object) -> Settings:
     )
 
 
-async def test_a_provider_by_entry_point_does_the_work(gateway: type[Gateway], tmp_path: Path) -> None:
-    """It plans, works and reports; an agent that names a model gets that one; every call is charged at its price."""
+async def test_an_entry_point_provider_runs_a_whole_session(gateway: type[Gateway], tmp_path: Path) -> None:
+    """Agents get the models that they name, and every call is charged at that model's price."""
     (tmp_path / "law.toml").write_text(CREW)
     request = SessionRequest(goal="What do the contracts say?", crew="law", review="never")
 
@@ -116,8 +116,10 @@ async def test_a_provider_by_entry_point_does_the_work(gateway: type[Gateway], t
     ],
 )
 @pytest.mark.usefixtures("gateway")
-async def test_a_provider_that_cannot_be_used_is_named(tmp_path: Path, given: dict[str, object], problem: str) -> None:
-    """The worker does not start; the message names the setting or the entry point, and the remedy."""
+async def test_an_unusable_provider_is_refused_with_the_remedy(
+    tmp_path: Path, given: dict[str, object], problem: str
+) -> None:
+    """The error names the setting or entry point."""
     chosen = settings(tmp_path / "state", **given)
 
     async with AsyncExitStack() as closing:
@@ -127,7 +129,7 @@ async def test_a_provider_that_cannot_be_used_is_named(tmp_path: Path, given: di
 
 @pytest.mark.usefixtures("gateway")
 async def test_an_agents_model_without_a_price_is_refused(tmp_path: Path) -> None:
-    """No budget could be kept; the message names the crew, the agent and the setting."""
+    """No budget could be enforced; the message names the crew, the agent and the setting."""
     (tmp_path / "law.toml").write_text(CREW.replace("house-xl", "house-xxl"))
 
     async with AsyncExitStack() as closing:
@@ -138,8 +140,8 @@ async def test_an_agents_model_without_a_price_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("gateway")
-async def test_a_named_model_is_priced_so_that_its_fallback_fits_too(tmp_path: Path) -> None:
-    """What is reserved for the agent's turns covers the model that answers while its own is not available."""
+async def test_a_named_model_is_reserved_at_the_price_of_its_fallback_too(tmp_path: Path) -> None:
+    """The reservation covers the model that answers while the agent's own is unavailable."""
     chosen = settings(tmp_path / "state", fallback_models={"medium": "house-l"})
     crew = Crew.model_validate(tomllib.loads(crew_text("law", lawyer='model = "house-s"')))
 
@@ -150,8 +152,8 @@ async def test_a_named_model_is_priced_so_that_its_fallback_fits_too(tmp_path: P
     assert max(step.output_usd_per_million for step in models.named["house-s"].prices) == PRICES["house-l"][1]
 
 
-def test_without_a_model_the_remedies_are_named(install: Callable[..., None]) -> None:
-    """No key, and the plug-in of the offline model is not there: the message names both ways out."""
+def test_a_missing_model_error_names_both_remedies(install: Callable[..., None]) -> None:
+    """Without a key or the plug-in of the offline model, the message asks for one of them."""
     install()
 
     with pytest.raises(SettingsError, match=r"ANTHROPIC_API_KEY.*install chargehand-plugins"):

@@ -76,8 +76,8 @@ def test_tools_are_found_by_module_and_by_name(folder: Path) -> None:
         ("", r"'shop': shop has no tools; decorate a function"),
     ],
 )
-def test_a_wrong_tool_is_refused_with_the_remedy(folder: Path, text: str, problem: str) -> None:
-    """A worker does not start with it, and `doctor` says the same."""
+def test_an_invalid_own_tool_is_refused_with_the_remedy(folder: Path, text: str, problem: str) -> None:
+    """The worker does not start, and `doctor` reports the same problem."""
     (folder / "shop.py").write_text(text)
 
     added = [Extension("shop", "shop")]
@@ -87,8 +87,8 @@ def test_a_wrong_tool_is_refused_with_the_remedy(folder: Path, text: str, proble
     assert choose_own_tools(added, taken=["search"]).problem == str(refused.value)
 
 
-async def test_an_own_tool_may_be_used_within_a_turn_unless_it_is_to_be_a_step() -> None:
-    """Each call is an activity of its own only where its author says so."""
+async def test_own_tools_run_within_a_turn_unless_declared_as_a_step() -> None:
+    """With `own_step=True` each call is a separate activity."""
 
     @tool(capabilities=[])
     def quick() -> str:
@@ -152,8 +152,8 @@ async def test_a_dependency_that_cannot_be_opened_is_named() -> None:
             await open_own_tools([read], 2, closing)
 
 
-async def test_a_lookup_takes_no_longer_than_its_tool() -> None:
-    """The call's outcome then stays unknown."""
+async def test_a_lookup_is_bounded_by_its_tools_time_limit() -> None:
+    """On a timeout, the outcome of the call stays unknown."""
 
     @tool(capabilities=["reaches_out"], acts=True, time_limit=timedelta(milliseconds=1))
     async def order() -> str:

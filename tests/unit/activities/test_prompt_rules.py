@@ -145,9 +145,9 @@ CREWS: Final = sorted(_crews(has_web=True))
 
 @pytest.mark.parametrize("name", CREWS)
 def test_no_prompt_contradicts_itself(name: str) -> None:
-    """Of two sentences that deny each other a prompt has one at most; no part of a crew's text is left open.
+    """A prompt has at most one of two contradicting sentences, and no part of a crew's text is left open.
 
-    Where agents are listed that could search nothing, it says so.
+    Where it lists agents that could search nothing, it says so.
     """
     for prompt in _prompts(name):
         says_so = "no documents and no web search" in prompt.system
@@ -158,8 +158,8 @@ def test_no_prompt_contradicts_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CREWS)
-def test_no_sentence_stands_twice(name: str) -> None:
-    """What a system text says, and what describes a tool, it says once."""
+def test_no_prompt_repeats_a_sentence(name: str) -> None:
+    """This covers system texts and tool descriptions."""
     for prompt in _prompts(name):
         listed = re.sub(r" Tools: .*", "", prompt.call.system)
         text = "\n".join([listed, *(tool.description for tool in prompt.call.tools)])
@@ -169,10 +169,10 @@ def test_no_sentence_stands_twice(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CREWS)
-def test_every_prompt_ends_with_the_rules_of_language_and_data(name: str) -> None:
-    """A model writes in the language of the request, or of another text that its messages have, and obeys no data.
+def test_every_prompt_ends_with_the_language_and_data_rules(name: str) -> None:
+    """A model writes in the language of the request, or of another text in its messages, and obeys no data.
 
-    In a conversation it writes in that of its user; a request may ask for another.
+    In a conversation it writes in its user's language; a request may ask for another.
     """
     for prompt in _prompts(name):
         languages = re.findall(r"Write in the (\w+)'s language", prompt.call.system)
@@ -185,8 +185,8 @@ def test_every_prompt_ends_with_the_rules_of_language_and_data(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", CREWS)
-def test_nothing_is_unexplained(name: str) -> None:
-    """Each field and each choice of an answer is named in the text; each tool and agent that is named is there."""
+def test_every_prompt_explains_all_its_fields_and_choices(name: str) -> None:
+    """The text names each field and choice of the answer, and only tools and agents that are available."""
     for prompt in _prompts(name):
         call, text = prompt.call, prompt.call.system
         properties, choices = _vocabulary(call.answer_schema)
@@ -215,8 +215,8 @@ def _vocabulary(schema: Mapping[str, Any]) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.parametrize("name", CREWS)
-def test_the_schema_stands_once(name: str) -> None:
-    """In the text only where the request has no other place for it."""
+def test_every_prompt_contains_its_schema_once(name: str) -> None:
+    """The schema is in the text only if the request has no other place for it."""
     for prompt in _prompts(name, _WIRES):
         schema = json.dumps(prompt.call.answer_schema, separators=(",", ":"))
         body = prompt.body
@@ -224,8 +224,8 @@ def test_the_schema_stands_once(name: str) -> None:
         assert len(formal) + prompt.system.count(schema) == 1
 
 
-def test_no_heading_stands_above_nothing_and_no_count_passes_its_limit() -> None:
-    """What a part has nothing of is left out, or "(none)"; a planner is told of no more agents than its turns allow."""
+def test_prompts_have_no_empty_sections_and_respect_the_turn_limit() -> None:
+    """An empty part is omitted or "(none)"; a planner is offered no more agents than its turns allow."""
     texts = prompt_files()
 
     assert [name for name, text in texts.items() if re.search(r"(:|=)[ \n]*</data>", text)] == []
@@ -239,7 +239,7 @@ RENEW = (
 )
 
 
-def test_prompts_change_only_on_purpose() -> None:
-    """Every prompt is the same as the file that was reviewed; every kind of turn has one, and no file is left over."""
+def test_every_prompt_matches_its_reviewed_file() -> None:
+    """Every kind of turn has a prompt, and no file is left over."""
     assert prompt_files() == {file.name: file.read_text(encoding="utf-8") for file in GOLDEN.iterdir()}, RENEW
     assert {task.kind for _, task in TASKS.values()} == set(TASK_TYPES)

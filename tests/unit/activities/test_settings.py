@@ -18,7 +18,9 @@ from worker import program
 from worker.settings import Settings, settings_type
 
 
-def test_all_wrong_values_are_told_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_wrong_settings_are_reported_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Neither the first value that is not JSON nor the first unknown backend hides the others."""
     told: list[str] = []
     for wrong in (
@@ -36,15 +38,15 @@ def test_all_wrong_values_are_told_at_once(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_every_setting_is_known_to_commands() -> None:
-    """Commands warn of names that are not in the list: it has those of workers, and three that commands read, too."""
+    """Their list has every worker setting, and three that only commands read."""
     read = {f"CHARGEHAND_{name.upper()}" for name, field in Settings.model_fields.items() if not field.validation_alias}
 
     assert SETTINGS - read == {"CHARGEHAND_PLUGINS", "CHARGEHAND_UI_URL", "CHARGEHAND_WORKER"}
     assert read <= SETTINGS
 
 
-def test_what_looks_like_a_setting_and_is_none_is_named() -> None:
-    """A mistyped name is told with the one that was meant; others' settings and those of commands are left alone."""
+def test_unknown_chargehand_variables_are_reported() -> None:
+    """A misspelled name gets a suggestion; settings of commands and of other programs are ignored."""
     environment = {
         "CHARGEHAND_ENCRYPTION_KEY": "",
         "CHARGEHAND_WEATHER": "fine",
@@ -134,8 +136,10 @@ def _wrong_values() -> Iterator[tuple[str, str]]:
         yield from ((setting, value) for value in BAD.get(setting, ()))
 
 
-def test_wrong_values_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of every setting that has a form, plug-ins' too, in a short message for people, without the value of a secret."""
+def test_wrong_setting_values_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message is short and readable, never shows a secret, and covers settings of plug-ins."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
     for name, value in _wrong_values():
         with monkeypatch.context() as environment:
@@ -149,14 +153,14 @@ def test_wrong_values_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, capsy
 
 
 @pytest.mark.parametrize("place", ["/dev/null/state", "/proc/state", "/etc/passwd"])
-def test_a_state_directory_that_cannot_be_written_is_refused_by_name(place: str) -> None:
-    """A worker does not start where it could keep nothing, whatever the reason."""
+def test_an_unwritable_state_directory_is_refused_by_setting_name(place: str) -> None:
+    """The worker does not start if it cannot store anything, whatever the reason."""
     with pytest.raises(SettingsError, match="CHARGEHAND_STATE_DIR"):
         require_writable(Path(place))
 
 
-def test_storage_allows_the_deep_profile() -> None:
-    """Where large payloads are stored elsewhere, the usual ceilings allow every profile; ceilings that are set stay."""
+def test_external_storage_raises_the_default_ceilings() -> None:
+    """With large payloads stored externally, every profile is allowed; ceilings set by the operator are kept."""
     stored, plain = Settings(storage="/tmp/payloads"), Settings()
     set_by_operator = Settings(storage="/tmp/payloads", ceilings=Limits(max_turns=7))
 
@@ -180,10 +184,10 @@ _HOSTILE = {
 
 
 @pytest.mark.parametrize("hostile", first_fast(_HOSTILE.values(), 3, pytest.mark.nightly), ids=_HOSTILE)
-def test_hostile_text_in_any_setting_is_refused_by_name_or_taken(
+def test_hostile_setting_values_are_accepted_or_refused_by_name(
     hostile: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No text ends the worker with a traceback, reaches the terminal as it is, or fills it."""
+    """No value causes a traceback, or reaches the terminal unescaped or in full length."""
     for field, info in settings_type().model_fields.items():
         name = str(info.validation_alias or f"CHARGEHAND_{field.upper()}")
         with monkeypatch.context() as environment:
@@ -194,8 +198,8 @@ def test_hostile_text_in_any_setting_is_refused_by_name_or_taken(
         assert is_refused or code == 0, (name, code, told[:300])
 
 
-def test_many_names_in_a_setting_are_read_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time to find a repeated name grows with their number; with its square, these would take minutes."""
+def test_many_names_in_a_setting_are_read_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With quadratic time, finding repeats among these 200,000 names would take minutes."""
     monkeypatch.setenv("CHARGEHAND_QUEUES", "{" + ",".join(f'"{number}":1' for number in range(200_000)) + "}")
 
     assert program.main(["--check-settings"]) == 2

@@ -21,8 +21,8 @@ _REF = st.from_regex(r"\A[a-z]{1,3}://[a-z.]{0,9}(#L[0-9]{1,2})?\Z|\A[a-z]{1,9}\
 
 
 @given(st.lists(_REF, max_size=12), st.data())
-def test_a_text_that_a_model_repeats_cites_the_same_sources(refs: list[str], data: st.DataObject) -> None:
-    """What is shortened for a model and expanded from its reply is the same text, and no longer in between."""
+def test_shortening_and_expanding_refs_preserves_the_text(refs: list[str], data: st.DataObject) -> None:
+    """The shortened refs are no longer than the originals."""
     cited = data.draw(st.lists(st.sampled_from(refs or [""]), max_size=6))
     text = " ".join(f"It is so [{ref}], is it [no.md]?" for ref in cited)
     names = ShortRefs(refs)
@@ -33,8 +33,8 @@ def test_a_text_that_a_model_repeats_cites_the_same_sources(refs: list[str], dat
     assert all(len(names.name(ref)) <= len(ref) or ref.startswith("p") for ref in refs)
 
 
-def test_every_form_of_a_citation_is_read() -> None:
-    """Short refs, lists of them and whole refs cite; code, and names of nothing, stay as they are."""
+def test_every_citation_form_is_expanded() -> None:
+    """Short refs, lists of them and full refs are citations; code and unknown names stay unchanged."""
     written = f"A [p1]. B [p1, p2][p3]; C [{LEASE}], `row[p1]`, [p9], [p2; p9] and p1."
 
     assert REFS.expand(written) == (
@@ -42,8 +42,8 @@ def test_every_form_of_a_citation_is_read() -> None:
     )
 
 
-def test_an_answer_has_whole_refs_everywhere_but_in_quotations() -> None:
-    """Refs in fields, in prose and in typed data are whole; quoted words stand as they were written."""
+def test_answers_have_full_refs_everywhere_except_in_quotations() -> None:
+    """Refs in fields, prose and typed data are expanded; quoted text stays as written."""
     finding = FindingDraft(claim="So [p1].", source_refs=["p1", "[p2]", LEASE, "p7"], quote="as in [p1]", confidence=9)
     answer = WorkAnswer(status="success", content="So [p2].", findings=[finding], confidence=9, gaps=["why [p3]"])
     typed = answer.model_copy(update={"data": {"source": "p1", "priority": "p1", "why": ["see [p2]"]}})
@@ -72,8 +72,8 @@ def test_an_answer_has_whole_refs_everywhere_but_in_quotations() -> None:
         ("first", 1, 1),
     ],
 )
-def test_a_tool_gets_whole_refs(name: str, written: JsonValue, used: JsonValue) -> None:
-    """An argument that may be a ref is one to the tool; a search for the same letters is not."""
+def test_tool_arguments_that_can_be_refs_are_expanded(name: str, written: JsonValue, used: JsonValue) -> None:
+    """A `url` or `document` argument is expanded; a search query with the same letters is not."""
     call = ToolCall(id="1", tool="t", arguments={name: written})
     reply = ModelReply(stop="tools", tool_calls=(call,), model="m", provider="p")
 
@@ -91,8 +91,8 @@ def _read(*refs: str) -> Round:
     )
 
 
-def test_a_conversation_that_grows_keeps_its_names() -> None:
-    """Each source is introduced once, under a number that it keeps; what was sent before is sent again unchanged."""
+def test_a_growing_conversation_keeps_its_short_refs() -> None:
+    """Each source is introduced once with a stable number; messages already sent are sent again unchanged."""
     rounds = (_read(PAGE, LEASE), _read(QUERY, PAGE), _read("b.md#L1"))
     task = WorkTask(goal="", instruction="i", rounds=rounds)
 
@@ -106,8 +106,8 @@ def test_a_conversation_that_grows_keeps_its_names() -> None:
     assert "[p1]\n(as under [p1])" not in told.split("[p3]")[0]
 
 
-def test_what_was_read_before_a_conversation_keeps_its_number() -> None:
-    """A conversation that begins anew calls sources what the one before it called them, and says what they are."""
+def test_a_restarted_conversation_keeps_its_short_refs() -> None:
+    """It uses the numbers of the conversation before it, and says what they refer to."""
     before = WorkTask(goal="", instruction="i", rounds=(_read(PAGE, LEASE),))
     anew = WorkTask(goal="", instruction="i", summary=f"So [{LEASE}].", known=(PAGE, LEASE), rounds=(_read(QUERY),))
 

@@ -72,8 +72,8 @@ EVENTS: st.SearchStrategy[Event] = st.tuples(
 
 
 @given(st.lists(EVENTS, max_size=60))
-def test_whatever_happens_calls_come_back(events: list[Event]) -> None:
-    """After the longest wait a call is allowed, and no place is lost or given twice."""
+def test_calls_are_always_allowed_again_eventually(events: list[Event]) -> None:
+    """After the longest wait a call is admitted, and no slot is lost or given twice."""
     watched = Watched()
     for what, number, seconds in events:
         if what == "time":
@@ -94,8 +94,8 @@ def test_whatever_happens_calls_come_back(events: list[Event]) -> None:
     assert watched.calls
 
 
-def test_a_model_that_only_fails_is_tried_by_one_call_at_a_time() -> None:
-    """Three failures open it; each probe that fails waits longer, four seconds at most; the first answer ends it."""
+def test_a_failing_model_is_probed_by_one_call_at_a_time() -> None:
+    """Three failures open the breaker; failed probes lengthen the pause up to 4 seconds; a success closes it."""
     watched = Watched()
     for _ in range(3):
         assert watched.begin()
@@ -115,8 +115,8 @@ def test_a_model_that_only_fails_is_tried_by_one_call_at_a_time() -> None:
     assert "busy" in str(watched.breaker.refusal())
 
 
-def test_a_throttled_call_now_and_then_stops_no_other() -> None:
-    """Of every 30 calls one is throttled: as many as before are under way."""
+def test_an_occasional_throttled_call_does_not_slow_the_others() -> None:
+    """With one call in 30 throttled, as many calls run as before."""
     watched = Watched()
     while len(watched.calls) < 20:
         assert watched.begin()
@@ -127,8 +127,8 @@ def test_a_throttled_call_now_and_then_stops_no_other() -> None:
         assert len(watched.calls) >= 19
 
 
-def test_calls_that_wait_go_on_in_their_order() -> None:
-    """Each has its place when another call ends, in the order in which they came; one that is cancelled loses none."""
+def test_waiting_calls_are_admitted_in_order() -> None:
+    """A cancelled call does not lose the others their place."""
 
     async def run() -> list[int]:
         watched, order = Watched(), list[int]()
@@ -298,8 +298,8 @@ def _tokens(size: float) -> int:
 
 @pytest.mark.parametrize("seconds", first_fast([5.0, 0.2, 20.0], 1, pytest.mark.nightly))
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_provider_is_used_as_far_as_it_goes(kind: str, seconds: float) -> None:
-    """40 sessions get 85 % of what an oracle gets, and few calls are refused; none, where headers say what is left."""
+def test_throttling_uses_most_of_a_providers_capacity(kind: str, seconds: float) -> None:
+    """40 sessions get 85 % of an oracle's calls (80 % without bursts); few are refused, almost none with headers."""
     until = 120.0 if seconds < 1 else 120 * seconds
     refuses, (rate, calls) = KINDS[kind]
     sessions = Sessions(Provider(refuses), seconds, has_headers="headers" in kind)

@@ -31,8 +31,8 @@ CREW = Crew(
 )
 
 
-def test_an_agent_knows_only_itself() -> None:
-    """An agent's system text holds its own prompt and nothing of the others; only a reviewer is asked for issues."""
+def test_an_agents_system_text_describes_only_that_agent() -> None:
+    """It has only the agent's own prompt; only a reviewer is asked for issues."""
     text = WorkTask.system_text(CREW, "reader")
 
     assert text.startswith("You are the reader.\n\nRead it closely, then answer.\n\nUse up to 8 tools at once")
@@ -41,8 +41,8 @@ def test_an_agent_knows_only_itself() -> None:
     assert WorkTask.answer_type_for(CHECKER) is WorkWithIssuesAnswer
 
 
-def test_deep_work_is_longer_and_keeps_notes() -> None:
-    """In the profile `deep` an agent may write 1,500 words instead of 600, and is told to note what it finds."""
+def test_the_deep_profile_allows_longer_answers_and_asks_for_notes() -> None:
+    """An agent may write 1,500 words instead of 600, and is told to note what it finds."""
     deep, standard = (
         WorkTask.system_text(CREW, "reader", ANYWHERE._replace(profile=profile)) for profile in ("deep", "standard")
     )
@@ -51,16 +51,16 @@ def test_deep_work_is_longer_and_keeps_notes() -> None:
     assert ("at most 600 words" in standard, "Note each finding" in standard) == (True, False)
 
 
-def test_what_every_turn_of_an_agent_repeats_is_short() -> None:
-    """The rules and the answer's shape are 1,700 characters at most: 425 tokens."""
+def test_the_fixed_part_of_an_agents_prompt_is_short() -> None:
+    """The rules and the answer schema have at most 1,700 characters: 425 tokens."""
     rules = WorkTask.system_text(CREW, "reader").replace(READER.prompt, "")
     shape = to_json(answer_schema(WorkTask.answer_type)).decode()
 
     assert len(rules + shape) <= 1_700
 
 
-def test_what_a_provider_wrote_goes_back_to_it() -> None:
-    """Each round is the model's request, in the provider's own form, and the results, of which one may be bad."""
+def test_provider_items_are_sent_back_unchanged() -> None:
+    """Each round has the model's request in the provider's own form, and its results, also failed ones."""
     call = ToolCall(id="1", tool="read_document", arguments={"name": "a.md"})
     bad = ToolResult(call_id="1", tool="read_document", ok=False)
     past = Round(calls=(call,), results=(bad,), provider_items=({"id": 7},))
@@ -73,7 +73,7 @@ def test_what_a_provider_wrote_goes_back_to_it() -> None:
 
 @given(count=st.integers(0, 3_000), length=st.integers(1, 50))
 def test_a_catalogue_is_cut_between_lines(count: int, length: int) -> None:
-    """What does not fit is left out whole and counted."""
+    """Entries that do not fit are omitted whole and counted."""
     lines = [f"- {'ü' * length}{number} (md, 0 lines)" for number in range(count)]
     entries = tuple(DocumentEntry(name=f"{'ü' * length}{number}", kind="md") for number in range(count))
 
@@ -90,8 +90,8 @@ _LONG = "Everyone gets 28 days of paid annual leave, whatever the length of serv
 _OTHER = "Hotels may cost 160 EUR a night, breakfast included, in every city but one."
 
 
-def test_nothing_is_told_twice() -> None:
-    """A text is shown once, a title once, and what the model itself has said not at all."""
+def test_tool_results_never_repeat_text_to_the_model() -> None:
+    """Each passage and title is shown once, and what the model itself wrote is not shown at all."""
     call = ToolCall(id="1", tool="query_data", arguments={"sql": "SELECT 1"})
     results = [
         ToolResult(call_id="1", tool="query_data", sources=(Source(ref="sql:1", title="SELECT 1", quote="1"),)),
@@ -129,8 +129,8 @@ def test_nothing_is_told_twice() -> None:
     ]
 
 
-def test_numbers_that_are_none_reach_no_model() -> None:
-    """What JSON cannot say is said as null, not as NaN or Infinity."""
+def test_nan_and_infinity_are_sent_to_models_as_null() -> None:
+    """JSON cannot represent them."""
     result = ToolResult(call_id="1", tool="query_data", output={"rows": [float("nan"), float("inf"), 1.5]})
 
     assert ShownText(WHOLE, "").render(result) == 'From query_data:\n<data>\n{"rows":[null,null,1.5]}\n</data>'

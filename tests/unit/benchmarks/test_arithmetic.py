@@ -26,14 +26,14 @@ COST = SessionCost(
 )
 
 
-def test_what_the_last_run_kept_can_be_read() -> None:
-    """The guide's own example starts from it."""
+def test_the_saved_costs_of_the_last_run_can_be_read() -> None:
+    """The guide's example starts from them."""
     assert all(value > 0 for value in asdict(kept_cost()).values())
 
 
 @pytest.mark.parametrize("sessions", [1_000, 10_000, 100_000, 1_000_000])
-def test_what_is_recommended_carries_the_peak_with_one_worker_gone(sessions: int) -> None:
-    """Slots, cores, shards and partitions have room for the calls and tasks of the busiest second."""
+def test_the_recommended_setup_carries_the_peak_with_one_worker_down(sessions: int) -> None:
+    """Slots, cores, shards and partitions suffice for the calls and tasks of the busiest second."""
     demand = Demand(sessions)
     told = setup(COST, demand)
     left = told.worker_processes - 1
@@ -50,7 +50,7 @@ _COEFFICIENTS = st.integers(-1_000, 1_000)
 
 
 @given(_COEFFICIENTS, _COEFFICIENTS, _COEFFICIENTS)
-def test_three_points_give_their_parabola(constant: int, linear: int, square: int) -> None:
+def test_a_parabola_is_recovered_from_three_points(constant: int, linear: int, square: int) -> None:
     """The curve through three points of a parabola is that parabola."""
     points = [(x, constant + linear * x + square * x**2) for x in (5, 20, 100)]
 
@@ -58,28 +58,28 @@ def test_three_points_give_their_parabola(constant: int, linear: int, square: in
 
 
 @given(st.integers(1, 1_000), st.sampled_from((0.5, 1, 2, 3)))
-def test_the_exponent_of_a_power_is_found(factor: int, power: float) -> None:
-    """What grows with a power of its cause has that power as its exponent."""
+def test_the_exponent_of_a_power_law_is_recovered(factor: int, power: float) -> None:
+    """Points on the curve c·x^k give k, whatever the factor c."""
     assert exponent([(x, factor * x**power) for x in (2, 5, 10, 20)]) == pytest.approx(power)
 
 
-def test_only_the_second_half_counts() -> None:
-    """What a process takes while it warms up is no leak."""
+def test_growth_is_measured_over_the_second_half_only() -> None:
+    """Memory taken while a process warms up is not a leak."""
     samples = [(second, min(second, 50.0)) for second in range(101)]
 
     assert growth_per_hour(samples) == pytest.approx(0)
     assert change(samples) == pytest.approx(0)
 
 
-def test_steady_growth_is_told_by_the_hour_and_over_the_half() -> None:
-    """One more each minute, on a mean of 127 in the second half of an hour."""
+def test_steady_growth_is_reported_per_hour_and_over_the_second_half() -> None:
+    """The sample grows by one a minute, with a mean of 127 in the second half of an hour."""
     samples = [(60.0 * minute, 82.5 + minute) for minute in range(60)]
 
     assert growth_per_hour(samples) == pytest.approx(60 / 127 * 100)
     assert change(samples) == pytest.approx(29 / 127)
 
 
-def test_what_holds_nothing_does_not_grow() -> None:
-    """A worker without child processes, and a series of one sample."""
+def test_zero_or_single_samples_have_no_growth() -> None:
+    """A worker may have no child processes, and a series a single sample."""
     assert growth_per_hour([(float(second), 0.0) for second in range(10)]) == 0
     assert growth_per_hour([(0.0, 5.0)]) == 0

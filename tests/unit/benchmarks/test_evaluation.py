@@ -20,30 +20,30 @@ from chargehand_plugins.testing import report_of
 
 
 def test_the_sign_test_is_exact() -> None:
-    """Known values of the binomial distribution, and the same whichever side is the better one."""
+    """It gives known values of the binomial distribution and is symmetric."""
     assert (sign_test(0, 0), sign_test(1, 1), sign_test(5, 0), sign_test(8, 2)) == (1.0, 1.0, 0.0625, 0.109375)
     assert sign_test(0, 6) == sign_test(6, 0) == 2 / 64
 
 
 @pytest.mark.parametrize("differences", [[0.5], [0.0, 0.0, 1.0], [-1.0, 0.25, 0.5, 0.5, -0.125]])
-def test_the_interval_of_a_difference_lies_within_the_differences(differences: list[float]) -> None:
-    """It is in order, reproducible, and never outside what was measured."""
+def test_the_bootstrap_interval_lies_within_the_observed_differences(differences: list[float]) -> None:
+    """Its ends are in order and reproducible."""
     low, high = bootstrap(differences)
 
     assert min(differences) - 1e-9 <= low <= high <= max(differences) + 1e-9
     assert (low, high) == bootstrap(differences)
 
 
-def test_pass_hat_is_the_chance_that_all_runs_pass() -> None:
-    """Of three passes in four runs, two drawn runs both pass in three of six draws; too few runs do not count."""
+def test_pass_hat_is_the_probability_that_k_drawn_runs_all_pass() -> None:
+    """With three passes in four runs, two drawn runs both pass in half the draws; too few runs do not count."""
     runs = [*[("a", True)] * 3, ("a", False), *[("b", True)] * 4, ("c", True)]
 
     assert pass_hat(runs, 2) == (0.5 + 1.0) / 2
     assert pass_hat(runs, 1) == (0.75 + 1.0 + 1.0) / 3
 
 
-def test_a_citation_is_valid_if_a_tool_returned_its_words() -> None:
-    """Neither an unknown number, nor a source that no tool returned, nor words that are not in it."""
+def test_a_citation_is_valid_only_if_a_tool_returned_its_words() -> None:
+    """An unknown number, a source that no tool returned or words that are not in it make it invalid."""
     sources = [
         Source(ref="a", quote="It  stops."),
         Source(ref="b", quote="It stops."),
@@ -59,8 +59,8 @@ def record(id_: str, instruction: str, agent: str = "reader", needs: tuple[str, 
     return SubtaskRecord(id=id_, agent=agent, instruction=instruction, depends_on=needs, state="success")
 
 
-def test_a_plan_agrees_with_the_gold_plan_in_subtasks_and_edges() -> None:
-    """Subtasks are paired by what they ask for, whatever their ids; edges count between paired ones."""
+def test_a_plan_is_scored_by_subtasks_and_edges_of_the_gold_plan() -> None:
+    """Subtasks are matched by their instructions, whatever their ids; edges count between matched ones."""
     gold = tuple(
         GoldSubtask(id=id_, instruction=instruction, agent="reader", depends_on=needs)
         for id_, instruction, needs in [
@@ -84,9 +84,10 @@ def test_a_plan_agrees_with_the_gold_plan_in_subtasks_and_edges() -> None:
     assert score(Case(id="c", goal="A goal", plan=gold), report, [], 1.0).gaps_named
 
 
-def test_a_case_passes_by_its_answer_alone() -> None:
-    """Neither another plan, nor other agents, nor a citation that no tool returned fail a golden answer; a wrong one
-    fails with the best of processes. A case without a golden answer passes by its agents."""
+def test_a_case_with_a_golden_answer_passes_by_the_answer_alone() -> None:
+    """Another plan, other agents or an invalid citation do not fail a golden answer; a wrong answer fails whatever the
+    process. A case without a golden answer passes by its agents.
+    """
     gold = (GoldSubtask(id="A", instruction="List the five vessels", agent="reader"),)
     case = Case(id="c", goal="Which wind?", answer=("26 knots",), plan=gold, agents=("analyst",))
     report = report_of("It is 26 knots [S1].").model_copy(
@@ -104,8 +105,8 @@ def test_a_case_passes_by_its_answer_alone() -> None:
     assert not score(routing.model_copy(update={"agents": ("analyst",)}), report, [], 1.0).passed
 
 
-def test_a_plan_is_routed_by_the_agents_that_began() -> None:
-    """One that takes over does not change that; agents with the same instruction count each."""
+def test_routing_is_scored_by_the_agents_that_started_each_subtask() -> None:
+    """An agent that takes over later does not count; agents with the same instruction count each."""
 
     def began(about: str, *agents: str) -> list[Line]:
         return [Line(turn=TurnAsked(kind="work", agent=agent, about=about)) for agent in agents]
@@ -130,8 +131,8 @@ def evaluated(backend: str, *passed: bool, **more: float) -> Evaluated:
     return Evaluated(dataset="d", backend=backend, scores=tuple(Scores.model_validate(each) for each in scores))
 
 
-def test_the_gate_knows_chance_from_regression() -> None:
-    """One worse case is a regression where nothing is left to chance; on models it takes more than chance explains."""
+def test_the_gate_distinguishes_regressions_from_chance() -> None:
+    """On tapes one worse case is a regression; on models it takes more than chance explains."""
     before = evaluated("configured", *[True] * 8, usd=1)
     cases = {
         "same": evaluated("configured", *[True] * 8, usd=1),
@@ -155,9 +156,10 @@ def test_the_gate_knows_chance_from_regression() -> None:
     assert regressions(before, taped)
 
 
-def test_every_edition_of_the_questions_is_read(tmp_path: Path) -> None:
-    """A corrected edition has a name of its own, so that its scores are not mixed with others; the test questions,
-    which have no answers, and other files are refused in words."""
+def test_every_edition_of_fanoutqa_is_read(tmp_path: Path) -> None:
+    """A corrected edition has its own name, so that scores are not mixed; test questions, which have no answers, and
+    other files are refused with a message.
+    """
     file = tmp_path / "dev.json"
     part: dict[str, object] = {
         "id": "a",
@@ -185,8 +187,8 @@ def test_every_edition_of_the_questions_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-async def test_the_oracle_answers_what_the_limits_hold_and_names_the_rest(client: Client, tmp_path: Path) -> None:
-    """Within 20 turns this oracle plans what fits, and names the rest; within 300 all of its subtasks are executed."""
+async def test_the_oracle_executes_what_the_limits_allow_and_names_the_rest(client: Client, tmp_path: Path) -> None:
+    """With 20 turns it plans what fits and names the rest; with 300 it executes all subtasks."""
     sample = read_datasets(["fanoutqa-sample"])["fanoutqa-sample"]
     dataset = sample.model_copy(update={"cases": (sample.cases[0], sample.cases[-1])})
     largest = dataset.model_copy(update={"cases": dataset.cases[-1:]})

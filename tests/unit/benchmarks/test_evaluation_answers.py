@@ -41,11 +41,12 @@ def golden_answers() -> list[tuple[str, GoldenAnswer]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("answers", "is_right"), [(right_answers, True), (wrong_answers, False)])
 @pytest.mark.parametrize("seed", first_fast(range(3), 1, pytest.mark.nightly))
-def test_a_golden_answer_passes_and_no_other(
+def test_only_the_golden_answer_passes_in_any_form(
     seed: int, answers: Callable[[Any, int], Iterable[tuple[str, str]]], *, is_right: bool
 ) -> None:
-    """Whole, behind preambles, in other orders, lists, tables, sentences and formats of numbers; none with one thing
-    changed: a near figure, another name, two swapped, one less or more, a denial, a choice."""
+    """It passes with preambles, reordered, as list, table or sentence and in any number format; it fails with one
+    change: a near figure, another name, a swap, one item less or more, a denial, a choice.
+    """
     misjudged = [
         (name, said, verdict.reason)
         for question, golden in golden_answers()
@@ -99,21 +100,21 @@ def test_a_golden_answer_passes_and_no_other(
         ("Venus", "Venus is not the one.", False),
     ],
 )
-def test_figures_units_and_dates_are_compared(golden: GoldenAnswer, said: str, *, right: bool) -> None:
-    """Formats do not count; another figure, unit, date, currency or bound does, and so does a denial."""
+def test_figures_units_and_dates_are_compared_by_value(golden: GoldenAnswer, said: str, *, right: bool) -> None:
+    """Formats do not matter; a different figure, unit, date, currency or bound does, and so does a denial."""
     assert check_answer(golden, said).right is right
 
 
-def test_the_questions_own_negation_is_no_denial() -> None:
-    """Which have no moons: that these have none is the answer."""
+def test_repeating_a_negation_of_the_question_is_not_a_denial() -> None:
+    """For "Which have no moons?", "These have none" is an answer."""
     question = "Which planets have no moons, and which is not a rock?"
 
     assert check_answer("Venus", "Venus is not a rock.", question=question).right
     assert not check_answer("Venus", "Venus is not a gas giant.", question=question).right
 
 
-def test_each_value_belongs_to_its_key() -> None:
-    """Before it, behind it, in their order, or by a unit in the head of a table; never that of another key."""
+def test_each_value_in_an_answer_is_matched_to_its_key() -> None:
+    """A value may precede or follow its key, share its order, or take its unit from a table header."""
     golden: GoldenAnswer = {"Arden": "Left", "Belm": "Right", "Corin": "Left"}
     right = ["Left: Arden, Corin\nRight: Belm", "Arden, Belm and Corin bat left, right and left, respectively."]
     wrong = ["Left: Arden, Belm\nRight: Corin", "Arden, Belm and Corin bat right, left and left, respectively."]
@@ -124,8 +125,8 @@ def test_each_value_belongs_to_its_key() -> None:
     assert not check_answer({"Arden": "75.35 km2"}, "| City | Area |\n|---|---|\n| Arden | 75.35 |").right
 
 
-def test_only_what_code_knows_is_final() -> None:
-    """Silence, forbidden words and exact figures just beside the golden one are; other words are left to a judge."""
+def test_code_gives_a_final_verdict_only_when_it_is_certain() -> None:
+    """It is sure of empty answers, forbidden words and exact figures near the golden one; a judge decides others."""
     cases = {"": True, "It is 1,996.": True, "It is roughly two thousand.": False, "It is 1,995 at fault of Kim.": True}
 
     assert {said: check_answer(1995, said, wrong=("Kim",)).is_sure for said in cases} == cases

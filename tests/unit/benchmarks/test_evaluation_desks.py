@@ -68,8 +68,8 @@ def books_of(desk: Desk, *actions: Action) -> Books:
 
 
 @pytest.mark.parametrize("name", DESKS)
-async def test_the_golden_actions_of_our_desks_are_calls_that_its_tools_take(name: str) -> None:
-    """Each fits the schema that models are told, and each that changes something is applied but where that is tried."""
+async def test_the_golden_actions_of_our_desks_are_valid_tool_calls(name: str) -> None:
+    """Each fits the tool's schema, and each change is applied except where a refusal is being tested."""
     desk = read_desk(name, None)
     refused: list[str] = []
     async with httpx2.AsyncClient() as client:
@@ -84,8 +84,8 @@ async def test_the_golden_actions_of_our_desks_are_calls_that_its_tools_take(nam
     assert refused == {"bookshop": ["exchange-without-credit"], "sleeper": []}[name]
 
 
-async def test_a_tool_calls_the_service_and_finds_out_what_came_of_a_call() -> None:
-    """Of a call that was not applied, nothing is found; of one that was, its result; a refusal changes nothing."""
+async def test_a_desk_tool_calls_the_service_and_looks_up_outcomes() -> None:
+    """A call that was not applied yields nothing, an applied one its result; a refusal changes nothing."""
     desk = read_desk("bookshop", None)
     with serve(desk, 0) as service:
         service.begin("c")
@@ -104,8 +104,8 @@ async def test_a_tool_calls_the_service_and_finds_out_what_came_of_a_call() -> N
     assert [each.arguments for each in books.effects] == [{"order": "B-101"}]
 
 
-def test_a_call_that_is_made_twice_is_applied_twice_and_shows() -> None:
-    """The service does not hide what it is there to find."""
+def test_a_repeated_call_is_applied_twice_and_reported() -> None:
+    """The service does not hide the fault that it exists to detect."""
     desk, task = bookshop_task("return-one-of-two")
     address = Action(name="change_address", arguments={"order": "B-101", "address": "1 North Gate"})
     with serve(desk, 0) as service:
@@ -118,8 +118,8 @@ def test_a_call_that_is_made_twice_is_applied_twice_and_shows() -> None:
     assert "Applied twice: change_address." in problems_of(desk, task, books, (), is_oracle=False)
 
 
-def test_a_conversation_is_held_to_the_database_and_to_what_was_told() -> None:
-    """What is missing, what is done besides, and what is not said are problems; for an oracle, detours too."""
+def test_a_conversation_is_scored_by_its_database_and_its_messages() -> None:
+    """Missing changes, extra changes and unsaid facts are problems; for an oracle, detours too."""
     desk, task = bookshop_task("cancel-one")
     *_, cancel = task.actions
     away = Action(name="change_address", arguments={"order": "B-101", "address": "1 North Gate"})
@@ -138,8 +138,8 @@ def test_a_conversation_is_held_to_the_database_and_to_what_was_told() -> None:
     ]
 
 
-async def test_the_customer_is_asked_before_each_change() -> None:
-    """Steps begin with what changes something; the scripted customer confirms just what is asked."""
+async def test_the_scripted_customer_confirms_each_change_first() -> None:
+    """Each step starts with its change, and the customer confirms only the step that was asked about."""
     desk, task = bookshop_task("move-and-cancel")
     user = ScriptedUser(task.says)
 
@@ -153,8 +153,8 @@ async def test_the_customer_is_asked_before_each_change() -> None:
 
 
 @pytest.mark.nightly
-async def test_conversations_leave_the_golden_database_though_workers_and_server_are_killed() -> None:
-    """On a real server, with a worker as it ships; each task twice."""
+async def test_desk_conversations_reach_the_golden_database_despite_kills() -> None:
+    """Worker and server are killed; it runs on a real server and the shipped worker, each task twice."""
     desk = read_desk("bookshop", None)
     found: list[Scores] = []
     job = DeskJob(replace(desk, tasks=desk.tasks[2:6]), None, "oracle", repetitions=2, seed=7)
@@ -166,7 +166,7 @@ async def test_conversations_leave_the_golden_database_though_workers_and_server
 
 
 def test_a_checkout_of_tau2_is_read_with_its_own_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its package is not imported whole, and what only that needs has a stand-in."""
+    """The package is not imported as a whole, and a dependency that only the rest needs is stubbed."""
     for name in [each for each in sys.modules if each == "loguru" or each.split(".")[0] == "tau2"]:
         monkeypatch.delitem(sys.modules, name)
     for name, text in CHECKOUT.items():
@@ -195,7 +195,7 @@ def test_a_checkout_of_tau2_is_read_with_its_own_tools(tmp_path: Path, monkeypat
     assert desk.database.model_dump() == {"orders": {"A": "open"}}
 
 
-def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
-    """The message names what is missing, and what the option takes."""
+def test_a_folder_that_is_not_a_tau2_checkout_is_refused(tmp_path: Path) -> None:
+    """The message names the missing file and what the option expects."""
     with pytest.raises(NoDataset, match=r"db\.json is missing: --tau2 needs a checkout"):
         read_desk("tau2-airline", tmp_path)

@@ -14,10 +14,10 @@ INSTALLED = Path(sys.executable).parent / "temporal"
 
 
 @pytest.mark.parametrize(("version", "is_used"), [("1.9.1", True), ("2.0.0", True), ("1.8.7", False)])
-def test_temporals_own_program_comes_first(
+def test_the_temporal_program_on_the_path_is_preferred(
     version: str, *, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one on the PATH is used, unless it is too old for the settings of the server."""
+    """It is used unless it is too old for the server settings."""
     own = tmp_path / "temporal"
     own.write_text(f"#!/bin/sh\necho temporal version {version}\n", encoding="utf-8")
     own.chmod(0o755)
@@ -26,8 +26,8 @@ def test_temporals_own_program_comes_first(
     assert find_temporal() == (own if is_used else INSTALLED)
 
 
-def test_another_program_of_the_package_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands beside Python is the program of the release, or is refused by its digest; each file is read once."""
+def test_a_modified_bundled_temporal_program_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program beside Python must have the digest of the release; each file is hashed once."""
     check_temporal(INSTALLED, tmp_path)
     noted = (tmp_path / "temporal.checked").read_text(encoding="utf-8")
     assert noted.startswith(str(INSTALLED))
@@ -38,8 +38,8 @@ def test_another_program_of_the_package_is_not_started(tmp_path: Path, monkeypat
         check_temporal(tmp_path / "temporal", tmp_path)
 
 
-def test_what_an_earlier_worker_wrote_is_not_told_of_the_next(tmp_path: Path) -> None:
-    """A problem that was mended since is no problem of the worker that starts now."""
+def test_log_lines_of_an_earlier_worker_are_not_shown_for_the_next(tmp_path: Path) -> None:
+    """A problem that has since been fixed is not reported for the worker that starts now."""
     log = tmp_path / "worker.log"
     log.write_text(f"no crew 'a'\n{WORKER_STARTS}\nno crew 'b'\n{WORKER_STARTS}\n", encoding="utf-8")
     assert last_lines(log) == ""
@@ -49,8 +49,8 @@ def test_what_an_earlier_worker_wrote_is_not_told_of_the_next(tmp_path: Path) ->
     assert last_lines(log) == "worker polls"
 
 
-def test_a_server_that_ends_while_it_starts_is_told_from_a_silent_one(tmp_path: Path) -> None:
-    """Without a word of its own, such as one that the kernel has killed for its memory."""
+def test_a_server_that_exits_during_startup_is_reported_as_exited(tmp_path: Path) -> None:
+    """Killed by the kernel for its memory, it leaves no message, only an exit code."""
     program = tmp_path / "temporal"
     program.write_text("#!/bin/sh\nkill -9 $$\n")
     program.chmod(0o755)
@@ -59,7 +59,7 @@ def test_a_server_that_ends_while_it_starts_is_told_from_a_silent_one(tmp_path: 
         start_server(program, tmp_path / "db", tmp_path / "log", lock_descriptor=lock.fileno())
 
 
-def test_only_what_the_running_worker_reports_is_told(tmp_path: Path) -> None:
+def test_only_problems_of_the_running_worker_are_shown(tmp_path: Path) -> None:
     """Problems of an earlier worker, and records of other loggers, are not repeated after a run."""
     record = "2026-11-29 10:00:00,000 ERROR chargehand.worker: "
     log = tmp_path / "worker.log"

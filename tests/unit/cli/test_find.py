@@ -16,8 +16,8 @@ def _summary(name: str, minute: int, follows: str = "", **fields: object) -> Ses
     return SessionSummary.model_validate(known | fields)
 
 
-def test_follow_ups_stand_below_what_they_follow() -> None:
-    """The thread with the newest session comes first, each thread in its order; what waits says for what."""
+def test_follow_ups_are_listed_below_the_session_they_follow() -> None:
+    """The thread with the newest session comes first, each in its own order; a waiting session says for what."""
     found = [
         _summary("c", 4, "b", state="running", ended_at=None, step="awaiting_approval", waiting_for="a decision"),
         _summary("other", 3, stop_reason="deadline", cost_usd=0.5, crew="research", goal="What\x1b[2J?"),
@@ -39,8 +39,8 @@ def test_follow_ups_stand_below_what_they_follow() -> None:
     ]
 
 
-def test_since_is_an_age_or_a_date() -> None:
-    """Ages count from now, dates are local, and anything else is refused by the name of the option."""
+def test_since_accepts_an_age_or_a_date() -> None:
+    """Ages count back from now, dates are local, and other values are refused with the option's name."""
     since = read_moment("2h")
 
     assert timedelta(hours=2) <= datetime.now(UTC) - since < timedelta(hours=2, minutes=5)

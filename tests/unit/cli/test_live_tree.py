@@ -35,9 +35,8 @@ def drawn(found: Status, remark: str = "", moment: datetime | None = None, work:
     return output.getvalue()
 
 
-def test_there_is_a_line_for_each_change() -> None:
-    """A change is said once, with the time since the beginning; what stays the same is not said again. What ended is
-    said before the state that it leads to."""
+def test_each_change_is_printed_as_one_line() -> None:
+    """Each has the time since the start and is printed once; what has ended comes before the state that it leads to."""
     lines: list[str] = []
     times = iter([at(0), at(1), at(1), at(1), at(2), at(3), at(3)])
     shown = Lines(write=lines.append, clock=lambda: next(times, at(3)))
@@ -72,10 +71,10 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
     )
 
 
-def test_what_goes_on_is_shown_with_what_is_written() -> None:
-    """The supervisor's turn stands above all subtasks, an agent's with the end of its text below its own, a nested
-    one's by its path. Lines name once each turn of the supervisor that the state does not tell, and what is tried
-    again, as when the worker's disk is full."""
+def test_running_turns_are_shown_with_their_latest_text() -> None:
+    """Supervisor turns are above all subtasks, agent turns below their own with the end of their text, nested ones by
+    path. Lines report each supervisor turn that the state does not show, and retries, once.
+    """
     session = _projection("s")
     opening = session.scope.add("open", "other", "read the documents")
     session.scope.add("open-2", "other", "read others")
@@ -121,9 +120,10 @@ def _child(parent: Projection, path: str) -> Projection:
     return child.projection
 
 
-def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
-    """A plan to approve, limits to raise and questions come with their commands; no other state asks for anything. One
-    question needs no subtask's name, several do; a session that is paused as well says so first. A pipe gets both."""
+def test_a_session_waiting_for_its_user_shows_the_command_to_type() -> None:
+    """Only plans to approve, limits to raise and questions need one. The command names a subtask only if several ask; a
+    pause comes first. A pipe gets question and command.
+    """
     actions = {state: user_action(status(state=state)) for state in get_args(SessionState)}
 
     assert {state for state, action in actions.items() if action} == {"awaiting_approval", "paused"}
@@ -143,8 +143,8 @@ def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
     assert lines[-1].endswith("] ? T1 asks: Which year?")
 
 
-def test_the_time_of_a_session_that_has_ended_stands_still() -> None:
-    """Shown later, or from a tree that was opened before it began, it is what the report says."""
+def test_the_elapsed_time_of_an_ended_session_does_not_grow() -> None:
+    """It matches the report, even in a tree that was opened before the session began."""
     ended = status(_DONE, state="finished", started_at=at(1), ended_at=at(3))
 
     assert "2.0 s" in drawn(ended, moment=at(50)).splitlines()[1]

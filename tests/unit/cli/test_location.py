@@ -42,7 +42,7 @@ def locate(
 
 
 def test_a_project_runs_an_embedded_server(project: Path, tmp_path: Path) -> None:
-    """The program beside this command's virtual environment is the worker, on a state directory beside it."""
+    """It starts the worker next to this command's virtual environment, with a state directory beside it."""
     location = locate(tmp_path, project)
 
     state = project / ".chargehand"
@@ -58,8 +58,8 @@ def test_a_project_runs_an_embedded_server(project: Path, tmp_path: Path) -> Non
     assert location.worker == WorkerCommand((sys.executable, str(project / _FILE)), tmp_path, settings)
 
 
-def test_another_worker_program_is_a_command_line(project: Path, tmp_path: Path) -> None:
-    """CHARGEHAND_WORKER is split as a shell would; without it the worker's package is run, no file of the folder."""
+def test_the_worker_setting_is_split_like_a_shell_command(project: Path, tmp_path: Path) -> None:
+    """`CHARGEHAND_WORKER` names another program; without it the worker's package is run, never a file of the folder."""
     environment = {"CHARGEHAND_WORKER": "python '/other place/worker_main.py' --fast"}
     located = [
         locate(tmp_path, project, environment),
@@ -75,7 +75,7 @@ def test_another_worker_program_is_a_command_line(project: Path, tmp_path: Path)
 
 
 def test_options_take_precedence_over_the_environment(project: Path, tmp_path: Path) -> None:
-    """What is typed wins over what is set, which wins over the defaults."""
+    """Environment variables override the defaults."""
     environment = {f"CHARGEHAND_{name}": f"/set/{name}" for name in ("STATE_DIR", "ARTIFACTS", "TASK_QUEUE")}
     typed: dict[str, Any] = {"state": Path("/typed/state"), "artifacts": "s3://typed/artifacts", "task_queue": "typed"}
 
@@ -87,8 +87,8 @@ def test_options_take_precedence_over_the_environment(project: Path, tmp_path: P
     ]
 
 
-def test_a_configured_server_is_used(project: Path, tmp_path: Path) -> None:
-    """However a server is named, it is used even in a project, and nothing is known of its workers' disk."""
+def test_a_configured_server_is_used_even_in_a_project(project: Path, tmp_path: Path) -> None:
+    """However the server is named, the disk of its workers is unknown."""
     named = [{name: "t"} for name in ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")]
     located = [locate(tmp_path, project, address="t:7233"), *(locate(tmp_path, project, each) for each in named)]
 
@@ -96,8 +96,8 @@ def test_a_configured_server_is_used(project: Path, tmp_path: Path) -> None:
     assert {(each.is_embedded, each.artifacts, each.storage) for each in located} == {(False, None, None)}
 
 
-def test_temporals_default_profile_names_a_server(project: Path, tmp_path: Path) -> None:
-    """The settings file that Temporal's CLI writes counts if its default profile has an address."""
+def test_an_address_in_temporals_default_profile_selects_the_server(project: Path, tmp_path: Path) -> None:
+    """The settings file that Temporal's CLI writes counts only if its default profile has an address."""
     file = tmp_path / "config" / "temporalio" / "temporal.toml"
     file.parent.mkdir(parents=True)
 
@@ -116,8 +116,8 @@ def test_temporals_default_profile_names_a_server(project: Path, tmp_path: Path)
     assert found == ["", str(file), "", ""]
 
 
-def test_the_state_is_in_the_nearest_folder_for_it(project: Path, tmp_path: Path) -> None:
-    """A project's `.chargehand` serves any folder within; a client installed on its own uses the user's state."""
+def test_the_nearest_chargehand_folder_holds_the_state(project: Path, tmp_path: Path) -> None:
+    """A project's `.chargehand` serves any folder in it; a standalone client uses the user's state directory."""
     here = tmp_path / "mine" / "crews"
     here.mkdir(parents=True)
     (tmp_path / "mine" / ".chargehand").mkdir()
@@ -129,18 +129,18 @@ def test_the_state_is_in_the_nearest_folder_for_it(project: Path, tmp_path: Path
         alone.require_worker("replay with")
 
 
-def test_neither_a_server_nor_a_worker_says_what_to_do(tmp_path: Path) -> None:
-    """The message names the setting of the worker and the ways to name a server."""
+def test_without_server_and_worker_the_error_says_what_to_set(tmp_path: Path) -> None:
+    """It names the setting of the worker and the ways to name a server."""
     with pytest.raises(NoWorkerProgram, match=r"set CHARGEHAND_WORKER .*--address HOST:PORT, TEMPORAL_ADDRESS"):
         locate(tmp_path)
 
 
 @pytest.mark.parametrize("on_path", [True, False])
 @pytest.mark.parametrize("called", ["chargehand", ".venv/bin/chargehand", "/elsewhere/bin/chargehand", "main.py"])
-def test_the_program_that_is_named_is_the_one_that_runs(
+def test_messages_name_the_command_as_the_user_can_run_it(
     called: str, *, on_path: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its name alone where a shell finds it, else by the path at which it was called, from here."""
+    """The bare name is used if a shell finds it, otherwise the path by which it was called, relative to here."""
     (tmp_path / "chargehand").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path) if on_path else os.devnull)
     here = Path.cwd() / called if called.startswith(".venv") else Path(called)
@@ -151,8 +151,8 @@ def test_the_program_that_is_named_is_the_one_that_runs(
 
 
 @pytest.mark.slow
-def test_nothing_slow_is_loaded() -> None:
-    """The keeper needs the standard library only; following loads no pages, and help no contracts."""
+def test_cli_startup_imports_no_slow_modules() -> None:
+    """The keeper needs only the standard library; following loads no page templates, and help no contracts."""
     cases = [
         (
             "import chargehand_cli.embedded.keeper, chargehand_cli.embedded.user",
@@ -170,8 +170,8 @@ def test_nothing_slow_is_loaded() -> None:
         assert loaded.endswith("[]\n")
 
 
-def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
-    """Report and trace survive as JSON, beside a page and Markdown, for their owner only."""
+def test_saved_session_files_can_be_read_back(tmp_path: Path) -> None:
+    """Report and trace are JSON, next to a page and Markdown, and only their owner can read them."""
     kept = keep(tmp_path, report(), trace())
 
     assert kept_report(tmp_path, "session-1") == report()
@@ -182,8 +182,8 @@ def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
     assert kept.folder.stat().st_mode & 0o077 == 0
 
 
-def test_no_id_leads_out_of_the_folder(tmp_path: Path) -> None:
-    """Whatever a session is called, its files can be made and lie one level below the sessions' folder."""
+def test_no_session_id_escapes_the_sessions_folder(tmp_path: Path) -> None:
+    """Whatever its id, the files of a session can be created exactly one level below that folder."""
     for session_id in ("../../etc", "a/b", "..", ".", "a\0b", "ü" * 500):
         folder = SessionFiles(tmp_path, session_id).folder
         folder.mkdir(parents=True)

@@ -54,8 +54,8 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_the_terminal_says_the_answer_at_every_width(width: int) -> None:
-    """How it ended, the answer, what is open, and one line a source; a pipe gets the same."""
+def test_the_terminal_shows_the_answer_at_every_width(width: int) -> None:
+    """It shows the outcome, the answer, open points and one line per source; a pipe gets the same."""
     query = Source(ref="sql:d932a81d", title="SELECT 1", quote="n\n1", about="outages.csv: sum of minutes")
     manual = Source(ref="manual.pdf#page=2", title="Manual > 3 Oil > 3.1 When", quote="every six months")
     of = report(answer="They are **tested** [S1], “every six months” [S2].", sources=(query, manual))
@@ -77,8 +77,8 @@ def test_the_terminal_says_the_answer_at_every_width(width: int) -> None:
     assert "It may." in report_page(of, trace())
 
 
-def test_markdown_holds_the_whole_report() -> None:
-    """Answer, contradictions, gaps, numbered sources and what it took, in this order."""
+def test_markdown_contains_the_whole_report() -> None:
+    """The order is answer, contradictions, gaps, numbered sources, claims and usage."""
     assert report_markdown(report()) == (
         "They are **tested** twice a year [S1], and [S2] agrees.\n\n"
         "## Contradictions\n\n- the interval\n  - 6 months [S1]\n  - a year [S2]\n  - *S1*\n\n"
@@ -105,8 +105,8 @@ _ON_THE_PAGE = (
 )
 
 
-def test_the_page_holds_the_whole_report() -> None:
-    """Everything that a report says is on the page, with both drawings, and every citation leads to its source."""
+def test_the_page_contains_the_whole_report() -> None:
+    """It includes both drawings, and every citation links to its source."""
     page = Page(report_page(report(), trace()))
 
     assert [part for part in _ON_THE_PAGE if part not in page.words] == []
@@ -115,8 +115,8 @@ def test_the_page_holds_the_whole_report() -> None:
     assert page.each("aria-label", "svg") == ["Plan with 3 subtasks", "Timeline"]
 
 
-def test_what_is_not_verified_does_not_look_verified() -> None:
-    """The status of each claim, and the warning of a report that no model wrote, stand in the text and on the page."""
+def test_unverified_claims_are_marked_as_unverified() -> None:
+    """Text and page show the status of each claim, and a warning when no model wrote the report."""
     made = report(stop_reason="unwritten", notice="No model could write <this>.")
 
     page, markdown = Page(report_page(made)), report_markdown(made)
@@ -145,8 +145,8 @@ _GRADES = (
 )
 
 
-def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
-    """Files are named with their sizes; waste and an open reservation stand beside what was paid."""
+def test_a_report_shows_files_waste_grades_and_judge_confidence() -> None:
+    """Files have their sizes; waste and an open reservation are shown next to the cost."""
     made = report(
         artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED, grades=_GRADES, reserved_usd=Decimal("0.5")
     )
@@ -166,8 +166,8 @@ def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
     assert "$0.0123 ($0.0040 of it wasted)" in markdown
 
 
-def test_a_disclaimer_stands_below_the_answer() -> None:
-    """What a crew says of the limits of its work is in the text and on the page, and nothing where it says nothing."""
+def test_a_disclaimer_is_shown_below_the_answer() -> None:
+    """Text and page show the crew's disclaimer, and nothing if it has none."""
     made = report(disclaimer="No <legal> advice.")
 
     page, markdown = Page(report_page(made)), report_markdown(made)
@@ -179,8 +179,8 @@ def test_a_disclaimer_stands_below_the_answer() -> None:
 
 
 @pytest.mark.parametrize("notice", ["", "No model could write this."])
-def test_an_answer_is_shown_as_it_begins(notice: str) -> None:
-    """Only the notice that an answer begins with is left out, which stands above it."""
+def test_the_notice_at_the_start_of_an_answer_is_shown_once(notice: str) -> None:
+    """It appears above the answer, which otherwise keeps its beginning."""
     answer = "**26 knots.** The rest follows."
     made = report(notice=notice, answer=f"*{notice}*\n\n{answer}" if notice else answer)
 
@@ -188,8 +188,8 @@ def test_an_answer_is_shown_as_it_begins(notice: str) -> None:
     assert report_markdown(made).count(notice or "26 knots") == 1
 
 
-def test_a_plan_is_drawn_in_the_order_of_its_dependencies() -> None:
-    """A subtask stands right of everything it waits for, and an edge leads to it from each."""
+def test_a_plan_is_drawn_from_left_to_right_by_dependency() -> None:
+    """Each subtask is to the right of all its dependencies, with an edge from each."""
     drawing = plan_graph(report().subtasks)
 
     left = {name: float(x) for x, name in re.findall(r'<text x="(\d+)" [^>]*>(T\d) · ', drawing)}
@@ -197,8 +197,8 @@ def test_a_plan_is_drawn_in_the_order_of_its_dependencies() -> None:
     assert drawing.count("<path ") == 2
 
 
-def test_the_time_line_has_a_lane_for_each_agent_at_work() -> None:
-    """Bars lie on the lane of their workflow, failures show, and what still runs reaches to the end."""
+def test_the_timeline_has_a_lane_for_each_active_agent() -> None:
+    """Bars are on the lane of their workflow, failures are marked, and what still runs extends to the end."""
     drawing = timeline(trace())
 
     lanes = re.findall(r"</title>([^<]+)</text>", drawing)
@@ -216,8 +216,8 @@ def test_the_time_line_has_a_lane_for_each_agent_at_work() -> None:
     assert "never taken up" not in drawing
 
 
-def test_what_is_shown_to_people_is_true_and_in_words() -> None:
-    """The least budget is no less than it is, and what is refused has no name of a class."""
+def test_amounts_and_errors_are_worded_for_people() -> None:
+    """A tiny cost is shown as "< $0.0001", and a refusal never mentions a class name."""
     assert [dollars(Decimal(each)) for each in ("0.00009", "0.0001", "1")] == ["< $0.0001", "$0.0001", "$1.00"]
     told = {
         "Invalid PlanDecision: x": "The plan decision is invalid: x",

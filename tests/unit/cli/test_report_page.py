@@ -48,8 +48,8 @@ def _reader(contents: dict[str, bytes]) -> Callable[[str], bytes]:
     return read
 
 
-def test_pictures_of_agents_are_inside_the_page() -> None:
-    """A picture is shown with its title; text and files that only claim to be pictures are named, with the command."""
+def test_pictures_made_by_agents_are_embedded_in_the_page() -> None:
+    """A picture has its title; other or fake files are listed with the command that fetches them."""
     contents = {
         "chart.png": _PNG,
         "photo.png": b"\xff\xd8\xff\xe0rest",
@@ -81,8 +81,8 @@ _DRAWING = """\
 """
 
 
-def test_a_drawing_is_inside_the_page() -> None:
-    """An SVG of shapes, text and pictures of its own is shown as a picture, in which a browser runs nothing."""
+def test_a_safe_svg_is_embedded_in_the_page() -> None:
+    """An SVG of shapes, text and embedded pictures is shown as an image, in which a browser runs nothing."""
     content = _DRAWING.replace("PART", '<image href="data:image/png;base64,aGk="/>').encode()
     made = _artifact("chart.svg", content)
 
@@ -133,8 +133,8 @@ def test_a_drawing_is_inside_the_page() -> None:
         "<rect",
     ],
 )  # fmt: skip
-def test_a_drawing_that_could_do_more_is_named_only(part: str) -> None:
-    """What runs, loads, refers elsewhere or multiplies is not shown; the same drawing without that part is."""
+def test_an_unsafe_svg_is_not_embedded(part: str) -> None:
+    """Scripts, loads, outside references or multiplication exclude it; the same drawing without them is shown."""
     plain, hostile = _DRAWING.replace("PART", "").encode(), _DRAWING.replace("PART", part).encode()
     made = _artifact("chart.svg", hostile)
 
@@ -142,8 +142,8 @@ def test_a_drawing_that_could_do_more_is_named_only(part: str) -> None:
     assert set(attach_pictures((made,), lambda _: plain)) == {made.uri}
 
 
-def test_a_drawing_has_no_entities() -> None:
-    """Neither one that grows, nor one that reads a file; and a drawing of another vocabulary is none."""
+def test_an_svg_with_entities_is_not_embedded() -> None:
+    """Expanding and file-reading entities are both refused, and so is a document of another vocabulary."""
     made = _artifact("chart.svg", b"<svg/>")
     hostile = [
         '<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><svg xmlns="http://www.w3.org/2000/svg">&b;</svg>',
@@ -158,7 +158,7 @@ def test_a_drawing_has_no_entities() -> None:
 
 
 def test_pictures_are_bounded_in_bytes_and_number() -> None:
-    """A page stays small: what is too large, whatever size it claims, and what is too much is left out."""
+    """A picture that is too large, whatever size it claims, or one too many is left out, so pages stay small."""
     large = _PNG + b"\0" * MOST_PICTURE_BYTES
     liar = _artifact("liar.png", large, 1).model_copy(update={"bytes": 9})
     many = [_artifact(f"{number}.png", _PNG, number) for number in range(2, 3 + MOST_PICTURES)]
@@ -170,8 +170,8 @@ def test_pictures_are_bounded_in_bytes_and_number() -> None:
     assert len(attach_pictures(heavy, lambda _: half)) == MOST_BYTES_OF_ALL_PICTURES // len(half)
 
 
-def test_a_picture_in_the_answer_becomes_a_link_to_it() -> None:
-    """The picture itself stands once, below; a picture from elsewhere is left as its words."""
+def test_pictures_in_an_answer_become_links() -> None:
+    """An artifact is linked to its single copy below; an outside picture is replaced by its text."""
     html = safe_html(
         "See ![the <chart>](charts/chart.png), ![a pixel](https://evil.example/x.gif).", (), {"chart.png": 1}
     )
@@ -179,8 +179,8 @@ def test_a_picture_in_the_answer_becomes_a_link_to_it() -> None:
     assert html == ('<p>See <a href="#file-1" rel="noopener noreferrer">the &lt;chart&gt;</a>, a pixel.</p>\n')
 
 
-def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
-    """Of an uploaded text, the lines around the quotation are on the page, and the claim's words are marked."""
+def test_a_source_shows_its_quotation_in_context(tmp_path: Path) -> None:
+    """For an uploaded text, the page shows the lines around the quotation and marks the claim's words."""
     documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "boilers.md").write_text(
@@ -204,8 +204,8 @@ def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
     assert "words that are not there" in page
 
 
-def test_passages_come_from_uploaded_documents_alone() -> None:
-    """No file of this machine, nothing from the web, nothing that is missing or is no list of files is read."""
+def test_passages_are_read_only_from_uploaded_documents() -> None:
+    """Local files, web addresses, missing artifacts and invalid manifests are not read."""
     cases: list[tuple[str, ...]] = [
         ("file:///etc/passwd",),
         ("https://example.org/boilers.md",),
@@ -217,8 +217,8 @@ def test_passages_come_from_uploaded_documents_alone() -> None:
         assert attach_passages((source,), documents, _reader({f"artifact:{'1' * 64}/folder/": b"[" * 9_000})) == {}
 
 
-def test_a_web_source_leads_to_the_quoted_words() -> None:
-    """The link carries a text fragment, in which nothing can end the link or add another directive."""
+def test_a_web_source_links_to_its_quotation() -> None:
+    """The link has a text fragment whose words cannot end the link or add another directive."""
     words = 'one two, three-four & "five" <six> seven eight nine ten eleven twelve thirteen'
 
     assert text_fragment("https://example.org/a", "a – b\nmore") == "https://example.org/a#:~:text=a%20%E2%80%93%20b"
@@ -230,8 +230,8 @@ def test_a_web_source_leads_to_the_quoted_words() -> None:
 
 
 @pytest.mark.parametrize("answer", ["# a\n#### b\n## c\n###### d\n# e", "#### a\n# b", "a\n===\n\n- # b\n- ##### c"])
-def test_headings_leave_out_no_level(answer: str) -> None:
-    """Screen readers navigate by headings: one title, and below it no level is skipped."""
+def test_headings_skip_no_level(answer: str) -> None:
+    """Screen readers navigate by headings: a page has one title and no gaps below it."""
     page = Page(report_page(report(answer=answer), trace()))
 
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
@@ -240,8 +240,8 @@ def test_headings_leave_out_no_level(answer: str) -> None:
     assert [pair for pair in pairwise(levels) if pair[1] > pair[0] + 1] == []
 
 
-def test_a_notebook_shows_a_report_and_runs_none_of_it() -> None:
-    """How it ended, the answer and the sources, in two kilobytes; markup of models is text."""
+def test_a_report_in_a_notebook_runs_no_markup() -> None:
+    """It shows outcome, answer and sources in two kilobytes; model-written markup is shown as text."""
     shown, short = (
         cast("Any", each)._repr_html_()
         for each in (report(answer="<script>alert(1)</script> It is so [S1]."), report())
@@ -252,8 +252,8 @@ def test_a_notebook_shows_a_report_and_runs_none_of_it() -> None:
     assert len(short) < 2_000
 
 
-def test_columns_of_numbers_are_aligned() -> None:
-    """Each cell of a column that has nothing but numbers below its head, with a remark or not; no other."""
+def test_numeric_table_columns_are_aligned() -> None:
+    """A column counts as numeric if every cell below its header is a number, with or without a remark."""
     answer = (
         "| a | b | c |\n|---|---|---|\n| 7 valves | 1,995 [S1] | |\n| 8 | €3.5 *(no source)* | |\n| 9 | (unknown) | |"
     )
@@ -262,8 +262,8 @@ def test_columns_of_numbers_are_aligned() -> None:
     assert page.each("class", "td", "th")[:12] == [None, "number", None] * 4
 
 
-def test_tables_and_sections_have_names() -> None:
-    """Every header cell says what it heads, and whatever scrolls can be reached by keyboard and has a name."""
+def test_tables_and_scrollable_sections_are_accessible() -> None:
+    """Header cells have a scope, and everything that scrolls is focusable and has a label."""
     page = Page(report_page(report(answer="| a | b |\n|---|---|\n| 1 | 2 |"), trace()))
 
     heads = page.each("scope", "th")
@@ -277,8 +277,8 @@ _TEXT = ("ink", "soft", "accent", "success", "partial", "failure", "escalation",
 _DRAWN = ("turn", "tool", "failure", "accent")
 
 
-def test_colours_have_the_contrast_of_wcag_aa() -> None:
-    """In light and in dark, text has 4.5 to 1 on every background that it stands on, and bars have 3 to 1."""
+def test_colours_meet_wcag_aa_contrast() -> None:
+    """In light and dark mode, text has at least 4.5:1 on each background, and bars at least 3:1."""
     light, _, dark = report_style().partition("@media screen and (prefers-color-scheme: dark)")
     palettes = [dict(re.findall(r"--([\w-]+): (#\w{6})", part)) for part in (light, dark)]
 
@@ -301,8 +301,8 @@ def _luminance(colour: str) -> float:
     return sum(each * weight for each, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
 
 
-def test_subtasks_are_named_by_what_they_are_about() -> None:
-    """The first sentence of an instruction names its subtask in the list and the drawing; the whole can be unfolded."""
+def test_subtasks_are_titled_by_the_first_sentence_of_their_instruction() -> None:
+    """List and drawing show the title; the whole instruction can be expanded."""
     instruction = "Compare the ferries' tide tables with the log. Then list every gap, with its date."
     records = tuple(
         SubtaskRecord(
@@ -318,8 +318,8 @@ def test_subtasks_are_named_by_what_they_are_about() -> None:
     assert ">Compare the ferries&#39; tide</text>" in plan_graph(records)
 
 
-def test_a_session_without_a_report_says_why() -> None:
-    """Its page has the plan as far as it came, the reason, and the command to go on with; limits if they are known."""
+def test_the_page_of_a_session_without_a_report_says_why() -> None:
+    """It shows the plan so far, the reason, the command to continue with, and limits if they are known."""
     cases: list[tuple[SessionState, str, tuple[str, ...]]] = [
         ("executing", "", ("There is no report yet: its subtasks are still running.", "chargehand watch s-1")),
         ("failed", "The model <refused>.", ("There is no report: The model <refused>.", "chargehand trace s-1")),
@@ -338,8 +338,8 @@ def test_a_session_without_a_report_says_why() -> None:
         assert "Turns3Cost$0.00" in unlimited.words
 
 
-def test_a_trace_page_shows_what_tools_were_given_and_runs_nothing() -> None:
-    """Plan, arguments, results and references are in it as text; what a model wrote stays text."""
+def test_a_trace_page_shows_tool_inputs_as_text_and_runs_nothing() -> None:
+    """It contains plan, arguments, results and references; model-written text is escaped."""
     page = trace_page(HOSTILE_TRACE)
 
     assert "<script" not in page
@@ -349,8 +349,8 @@ def test_a_trace_page_shows_what_tools_were_given_and_runs_nothing() -> None:
 
 
 @pytest.mark.parametrize(("language", "stated"), [("de", "de"), ("", "und")])
-def test_text_states_its_language(language: str, stated: str) -> None:
-    """Page, goal and answer are in the answer's language, or say that it is not known; its own words are English."""
+def test_page_text_declares_its_language(language: str, stated: str) -> None:
+    """Page, goal and answer have the answer's language or "und"; the page's own words are English."""
     page = report_page(report(language=language, disclaimer="No advice."))
 
     foreign = re.findall(r'<(\w+)[^>]* dir="auto"([^>]*)', page)

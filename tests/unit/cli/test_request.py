@@ -54,8 +54,8 @@ _TYPED: Final[Mapping[str, tuple[object, str, object]]] = {
 """Options as typed, the field each sets, and the resulting value."""
 
 
-def test_every_option_reaches_its_field() -> None:
-    """Options are the request's fields under the names people type; all others have their defaults."""
+def test_every_option_sets_its_request_field() -> None:
+    """Fields without an option keep their defaults."""
     request = build_request(RequestOptions(goal="What is new?", **{name: row[0] for name, row in _TYPED.items()}), ())  # pyright: ignore[reportArgumentType]  # each of its own type
     read = {path: reduce(getattr, path.split("."), cast("Any", request)) for _, path, _ in _TYPED.values()}
 
@@ -64,8 +64,8 @@ def test_every_option_reaches_its_field() -> None:
     assert request.model_fields_set <= {path.partition(".")[0] for path in read} | {"goal", "documents"}
 
 
-def test_options_lie_over_a_request_in_json(tmp_path: Path) -> None:
-    """A file gives the request; options change single fields of it and add documents."""
+def test_options_override_fields_of_a_json_request(tmp_path: Path) -> None:
+    """A file supplies the request; options change single fields and add documents."""
     file = tmp_path / "request.json"
     file.write_text(
         json.dumps({"goal": "What is new?", "documents": [_URI], "limits": {"max_turns": 9, "max_depth": 2}})
@@ -77,8 +77,8 @@ def test_options_lie_over_a_request_in_json(tmp_path: Path) -> None:
     assert (request.limits.max_turns, request.limits.max_depth) == (5, 2)
 
 
-def test_a_goal_is_enough_and_may_be_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything else has the contract's own default. `-` stands for standard input; as GOAL, it is the question."""
+def test_only_a_goal_is_required_and_it_can_come_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other fields have the contract's defaults. `-` is standard input; as GOAL, it is the question."""
     for options, text in (
         (RequestOptions(goal="What is new?"), ""),
         (RequestOptions(input="-"), '{"goal": "What is new?"}'),
@@ -89,8 +89,8 @@ def test_a_goal_is_enough_and_may_be_read_from_standard_input(monkeypatch: pytes
         assert build_request(options, ()) == SessionRequest(goal="What is new?")
 
 
-def test_deadlines_are_typed_as_people_do() -> None:
-    """Seconds, minutes, hours, days, and ISO 8601."""
+def test_deadlines_accept_common_duration_formats() -> None:
+    """These are seconds, minutes, hours, days and ISO 8601."""
     cases = [
         ("90", 90),
         ("90s", 90),
@@ -106,8 +106,8 @@ def test_deadlines_are_typed_as_people_do() -> None:
         assert request.limits.deadline == timedelta(seconds=seconds)
 
 
-def test_bad_input_is_named() -> None:
-    """Each problem names its field or its file."""
+def test_bad_options_are_refused_by_name() -> None:
+    """Each error names the option or file."""
     cases = [
         (RequestOptions(goal="  a "), "GOAL: must have at least 3 characters"),
         (RequestOptions(goal="What is new?", crew="No Crew"), "--crew: "),
@@ -124,13 +124,13 @@ def test_bad_input_is_named() -> None:
             build_request(typed, ())
 
 
-def test_a_file_that_is_no_request_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not a request says so, instead of being mended in silence."""
+def test_an_invalid_request_file_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invalid requests are never repaired silently."""
     cases = [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
-        ("[" * 100_000, "is not JSON"),
-        ('{"goal": ' + "9" * 5_000 + "}", "is not JSON"),
+        ("[" * 100_000, "is nested too deeply"),
+        ('{"goal": ' + "9" * 5_000 + "}", "has a number of too many digits"),
         ('{"goal": "What is new?", "limits": 3}', "limits: "),
         ('{"goal": "What is new?", "documents": "all"}', "documents: "),
     ]
@@ -143,8 +143,8 @@ def test_a_file_that_is_no_request_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     "file", ["~no-such-user/x", "a\0", "\ud800", "/" * 5_000, "/", str(Path(__file__).with_suffix(""))]
 )
-def test_a_file_that_cannot_be_read_is_named(file: str) -> None:
-    """A request, a plan and an edit alike, in a line that can be shown."""
+def test_an_unreadable_input_file_is_refused_with_the_reason(file: str) -> None:
+    """This covers requests, plans and edits; the message is short and printable."""
     for read in (
         lambda: build_request(RequestOptions(input=file), ()),
         lambda: read_plan(Path(file)),
@@ -156,8 +156,8 @@ def test_a_file_that_cannot_be_read_is_named(file: str) -> None:
         assert ("cannot be read: " in told, told.isprintable(), len(told) < 500) == (True, True, True)
 
 
-def test_only_the_limits_that_are_typed_are_raised() -> None:
-    """Limits are typed as those of a request are; the others stay as they are."""
+def test_only_limits_given_as_options_are_raised() -> None:
+    """They have the same formats as in a request; the others stay unchanged."""
     assert build_raised_limits(30, 0.3, "20m") == RaisedLimits(
         max_turns=30, budget_usd=Decimal("0.3"), deadline=timedelta(minutes=20)
     )
@@ -165,8 +165,8 @@ def test_only_the_limits_that_are_typed_are_raised() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_command_that_reads(tmp_path: Path, number: signal.Signals) -> None:
-    """A pipe that stays open makes no command deaf to Ctrl-C."""
+def test_a_signal_interrupts_a_command_that_reads_a_pipe(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C works even if the pipe never closes."""
     os.mkfifo(pipe := tmp_path / "pipe")
 
     async def read() -> Exit:
@@ -188,8 +188,8 @@ def test_a_signal_ends_a_command_that_reads(tmp_path: Path, number: signal.Signa
     ],
     ids=["deep", "long number", "latin-1"],
 )
-def test_parsers_words_for_programmers_are_not_repeated(text: bytes, words: str, tmp_path: Path) -> None:
-    """Request files, TOML files and settings say in the same words what is wrong."""
+def test_parser_errors_do_not_repeat_advice_for_programmers(text: bytes, words: str, tmp_path: Path) -> None:
+    """Request files, TOML files and settings describe the problem in the same words."""
     file = tmp_path / "file"
     file.write_bytes(text)
 

@@ -37,8 +37,8 @@ def chargehand(monkeypatch: pytest.MonkeyPatch) -> StandInChargehand:
     return stand_in
 
 
-def test_a_message_is_for_a_subtask_or_for_all(chargehand: StandInChargehand) -> None:
-    """With one word it is the message; with two, the first names the subtask."""
+def test_tell_sends_a_message_to_one_subtask_or_to_all(chargehand: StandInChargehand) -> None:
+    """One argument is the message; with two, the first names the subtask."""
     codes = [execute(["tell", "s", "In metres."]), execute(["tell", "s", "T2/T1", "In feet."])]
     wrong = [execute(["tell", "s", "T2/", "In feet."]), execute(["tell", "s", "x" * 4_001])]
 
@@ -48,8 +48,8 @@ def test_a_message_is_for_a_subtask_or_for_all(chargehand: StandInChargehand) ->
     assert chargehand.sent["s"] == [("tell", each) for each in sent]
 
 
-def test_edits_are_typed_or_read_from_a_file(chargehand: StandInChargehand, tmp_path: Path) -> None:
-    """Those of the file come first; inputs and place of what is added belong to it."""
+def test_plan_edits_come_from_options_and_a_file(chargehand: StandInChargehand, tmp_path: Path) -> None:
+    """Edits from the file come first; the inputs and place of an added subtask become part of it."""
     file = tmp_path / "edits.json"
     drop = {"edit": "drop", "subtask": "T3"}
     file.write_text(json.dumps({"edits": [drop]}))
@@ -70,8 +70,8 @@ def test_edits_are_typed_or_read_from_a_file(chargehand: StandInChargehand, tmp_
     assert chargehand.sent["s"] == [("edit_plan", PlanEdit.model_validate({"edits": expected}))]
 
 
-def test_a_wrong_edit_changes_nothing(chargehand: StandInChargehand) -> None:
-    """The error comes before a connection."""
+def test_an_invalid_edit_is_refused_before_connecting(chargehand: StandInChargehand) -> None:
+    """Nothing is sent."""
     cases = [[], ["--reword", "T2"], ["--add", "T6=Find it, please."], ["--drop", "9"], ["--file", "no-such-file"]]
     for typed in cases:
         assert execute(["edit", "s", *typed]) == Exit.BAD_INPUT

@@ -98,13 +98,13 @@ WRITERS: dict[str, Callable[[str], None]] = {
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(text=hostile)
-def test_no_control_character_is_written(
+def test_no_control_characters_reach_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
     writer: str,
     is_terminal: bool,  # noqa: FBT001
     text: str,
 ) -> None:
-    """Whatever is written, by whatever a command writes with: line feeds, tabs and letters alone come out."""
+    """Whichever function a command prints with, only line feeds, tabs and visible characters come out."""
     out = Screen(is_terminal=is_terminal)
     with monkeypatch.context() as patch:
         patch.setenv("TERM", "dumb")  # otherwise the tree has colours of its own
@@ -116,8 +116,8 @@ def test_no_control_character_is_written(
 
 
 @given(hostile)
-def test_json_keeps_its_values(text: str) -> None:
-    """What is escaped for the terminal is the same to a program."""
+def test_json_output_keeps_its_values_when_escaped(text: str) -> None:
+    """A program reads the same values after escaping for the terminal."""
     out = Screen(is_terminal=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", out)
@@ -127,8 +127,8 @@ def test_json_keeps_its_values(text: str) -> None:
 
 
 @given(hostile)
-def test_a_line_stays_one(text: str) -> None:
-    """Whatever is put into a line, it neither ends it nor steers the terminal."""
+def test_text_in_a_line_cannot_break_or_control_it(text: str) -> None:
+    """Whatever the text, it neither ends the line nor sends control sequences."""
     line = one_safe_line(f"{text}\nERROR forged")
 
     assert len(line.splitlines()) == 1
@@ -136,8 +136,8 @@ def test_a_line_stays_one(text: str) -> None:
 
 
 @given(st.text("ab-é  $", max_size=300).map("a{}".format), st.sampled_from([40, 80, 200]))
-def test_a_row_breaks_no_word(row: str, width: int) -> None:
-    """At each width a terminal gets all words in order, and none is cut; a pipe gets one line."""
+def test_rows_are_wrapped_between_words_only(row: str, width: int) -> None:
+    """A terminal of any width gets all words in order; a pipe gets one line."""
     for is_terminal in (True, False):
         out = Screen(is_terminal=is_terminal)
         with pytest.MonkeyPatch.context() as patch:
@@ -151,8 +151,8 @@ def test_a_row_breaks_no_word(row: str, width: int) -> None:
         assert is_terminal or lines == [row]
 
 
-def test_commands_write_by_these_functions_alone() -> None:
-    """No verb writes by itself, but the tree."""
+def test_commands_print_only_through_the_terminal_module() -> None:
+    """The live tree is the only exception."""
     found = {
         f"{file.relative_to(SOURCES)}: {ast.unparse(call.func)}"
         for file in SOURCES.rglob("*.py")
@@ -165,8 +165,8 @@ def test_commands_write_by_these_functions_alone() -> None:
     assert found == {"verbs/inspect.py: console(sys.stdout).print"}
 
 
-def test_a_person_sees_all_that_is_approved() -> None:
-    """Every character of a call or a plan that waits, also those that nobody would see, however many there are."""
+def test_approval_prompts_show_every_character() -> None:
+    """Invisible characters of a pending call or plan are shown escaped, and long text is not cut."""
     every = map(chr, range(sys.maxunicode + 1))
     unseen = [each for each in every if unicodedata.category(each) in ("Cf", "Co", "Zs", "Zl", "Zp")]
     hidden = {*unseen, *SHAPELESS, *CONTROLS, *BIDI} - {" ", "\n"}

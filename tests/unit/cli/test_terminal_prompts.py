@@ -62,10 +62,10 @@ _PLANNED = Status(
 )
 
 
-async def test_an_empty_line_leaves_a_question_open_and_it_is_not_put_again(
+async def test_an_empty_line_skips_a_question_without_asking_again(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever does not want to answer is told how to do it later, and left alone."""
+    """The user is told how to answer later."""
     await terminal.update(_asking(_YEAR))
     await terminal.typed.put("")
     await terminal.has_asked()
@@ -78,10 +78,10 @@ async def test_an_empty_line_leaves_a_question_open_and_it_is_not_put_again(
     assert f"`chargehand answer {terminal.session.id} --subtask T1 TEXT`" in capsys.readouterr().err
 
 
-async def test_a_question_that_is_not_open_any_more_is_taken_back(
+async def test_a_question_that_is_no_longer_open_is_withdrawn(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """When its time is up, or somebody else answered, the terminal is free again and nothing is sent."""
+    """After its timeout or another person's answer, the terminal is free again and nothing is sent."""
     await terminal.update(_asking(_YEAR))
     await terminal.has_asked()
     await terminal.update(_asking())
@@ -95,10 +95,10 @@ async def test_a_question_that_is_not_open_any_more_is_taken_back(
 @pytest.mark.parametrize(
     ("status", "asked"), [(_asking(_YEAR), "Which year?"), (_PLANNED, "[a]pprove")], ids=["question", "plan"]
 )
-async def test_a_prompt_that_is_interrupted_says_nothing_of_the_session(
+async def test_interrupting_a_prompt_decides_nothing(
     terminal: Terminal, capsys: pytest.CaptureFixture[str], status: Status, asked: str
 ) -> None:
-    """Ctrl-C ends the prompt; neither the plan nor the question is decided by that."""
+    """Ctrl-C ends the prompt without any message that the plan or question was decided."""
     await terminal.update(status)
     await terminal.has_asked()
     await terminal.close()
@@ -109,8 +109,10 @@ async def test_a_prompt_that_is_interrupted_says_nothing_of_the_session(
     assert "no longer waiting" not in said
 
 
-async def test_an_answer_that_cannot_be_sent_is_said_so(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is refused is explained instead of ending the command, and asked for again."""
+async def test_a_rejected_answer_is_explained_and_asked_for_again(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command does not end."""
     await terminal.update(_asking(_YEAR))
     await terminal.typed.put("x" * 4_001)
     await until(lambda: "Not accepted: The answer is invalid: text" in capsys.readouterr().err)
@@ -121,8 +123,8 @@ async def test_an_answer_that_cannot_be_sent_is_said_so(terminal: Terminal, caps
     assert terminal.sent == [Answer(subtask="T1", text="1987")]
 
 
-async def test_an_idle_conversation_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is looked at for what happens, and not at intervals."""
+async def test_an_idle_conversation_is_not_polled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chat follows its events instead."""
     asked, ends = list[str](), asyncio.Event()
 
     async def transcript() -> Transcript:

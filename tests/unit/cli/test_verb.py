@@ -24,8 +24,8 @@ class _Group:
     kept: str = "as it was"
 
 
-def test_a_verb_is_one_function() -> None:
-    """A group's annotated fields are options, location options go to the connection, the result is the exit code."""
+def test_a_verb_is_declared_as_one_function() -> None:
+    """Fields of an annotated group become options, location options go to the connection; it returns the exit code."""
     given: list[tuple[_Group, bool, object]] = []
     app = typer.Typer()
 
@@ -45,8 +45,10 @@ def test_a_verb_is_one_function() -> None:
     assert refused.value.code == 2
 
 
-def test_help_lists_each_verb_once_by_its_use(capsys: pytest.CaptureFixture[str], install: Callable[..., None]) -> None:
-    """Without plug-ins, every verb of the core stands under one of the headings, and under one alone."""
+def test_help_lists_each_verb_once_under_its_heading(
+    capsys: pytest.CaptureFixture[str], install: Callable[..., None]
+) -> None:
+    """Without plug-ins, every core verb appears under exactly one heading."""
     install()
 
     execute(["--help"])
@@ -62,10 +64,10 @@ def test_help_lists_each_verb_once_by_its_use(capsys: pytest.CaptureFixture[str]
     assert len(set(verbs)) == len(verbs)
 
 
-def test_the_verbs_of_plugins_stand_below_those_of_the_core(
+def test_plugin_verbs_are_listed_below_core_verbs(
     capsys: pytest.CaptureFixture[str], install: Callable[..., None]
 ) -> None:
-    """Under the heading that the plug-in names; one that cannot be imported is named, and the others are listed."""
+    """They are under the heading that the plug-in names; one that fails to import is named, the others are listed."""
     install(shop=f"{__name__}:register_shop", ruin=f"{__name__}:register_ruin")
 
     shown = execute(["--help"])
@@ -77,10 +79,10 @@ def test_the_verbs_of_plugins_stand_below_those_of_the_core(
     assert execute(["sell"]) == Exit.DONE
 
 
-def test_a_verb_or_a_format_of_a_plugin_that_is_missing_names_its_extra(
+def test_a_missing_plugin_verb_or_format_names_the_extra_to_install(
     capsys: pytest.CaptureFixture[str], install: Callable[..., None]
 ) -> None:
-    """Only when it is called, before anything is connected; an unknown format is told with those that there are."""
+    """This is checked when it is used, before connecting; an unknown format lists the available ones."""
     install()
 
     calls = (["console"], *(["report", "any", "--to", f"launch.{ending}"] for ending in ("docx", "odt")))

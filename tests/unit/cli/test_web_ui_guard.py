@@ -50,8 +50,8 @@ texts = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30)
 
 
 @given(method=methods, name=_spellings("host"), host=own_hosts, path=texts)
-def test_a_page_of_its_own_may_do_everything(method: str, name: str, host: str, path: str) -> None:
-    """Under both names, in any case, by every method, if the origin is the host's."""
+def test_the_web_uis_own_pages_may_send_any_request(method: str, name: str, host: str, path: str) -> None:
+    """This holds for both host names in any case and for every method, if the origin is the host's."""
     request = head(
         f"{name}: {host}",
         f"Origin: http://{host.lower()}",
@@ -71,8 +71,8 @@ def test_a_page_of_its_own_may_do_everything(method: str, name: str, host: str, 
     | st.tuples(own_hosts, st.sampled_from((".", "0", "@e", "\\", "/", "#"))).map("".join),
     name=st.sampled_from(("Origin", "Referer")),
 )
-def test_no_other_host_is_answered(method: str, host: str, name: str) -> None:
-    """Whatever name a page was loaded by, and however nearly it is ours."""
+def test_requests_to_other_hosts_are_refused(method: str, host: str, name: str) -> None:
+    """It does not matter by which name the page was loaded, or how similar to ours that is."""
     assert not passes(head(f"Host: {host}", f"{name}: http://{host}", request=f"{method} / HTTP/1.1"))
 
 
@@ -86,16 +86,16 @@ def test_no_other_host_is_answered(method: str, host: str, name: str) -> None:
     | own_hosts.map("http://{}/".format),
     site=st.sampled_from(("", "none", "same-origin", "same-site", "cross-site")),
 )
-def test_no_other_page_is_answered(method: str, host: str, origin: str, site: str) -> None:
-    """An origin that is not exactly the host's is refused, by every method and whatever else the request says."""
+def test_requests_from_other_origins_are_refused(method: str, host: str, origin: str, site: str) -> None:
+    """An origin that is not exactly the host's is refused, whatever the method and other headers."""
     sites = [f"Sec-Fetch-Site: {site}", "Sec-Fetch-Mode: navigate"] if site else []
 
     assert not passes(head(f"Host: {host}", f"Origin: {origin}", *sites, request=f"{method} / HTTP/1.1"))
 
 
 @given(method=methods, host=own_hosts, site=st.sampled_from(("same-site", "cross-site", "", "other")))
-def test_other_pages_may_link_but_not_embed(method: str, host: str, site: str) -> None:
-    """Without an origin: a link from elsewhere opens, all else from elsewhere is refused, and nothing is changed."""
+def test_other_sites_may_link_to_the_web_ui_but_not_embed_it(method: str, host: str, site: str) -> None:
+    """Without an origin, cross-site navigation by GET or HEAD opens; everything else is refused."""
     line = f"{method} / HTTP/1.1"
     reads = method in ("GET", "HEAD")
 
@@ -109,8 +109,8 @@ def test_other_pages_may_link_but_not_embed(method: str, host: str, site: str) -
     assert passes(head(f"Host: {host}", request=line)) == reads
 
 
-def test_only_a_path_is_asked_for() -> None:
-    """Request targets that name a host, and lines that another parser may read otherwise, are refused."""
+def test_only_request_targets_that_are_paths_are_accepted() -> None:
+    """Targets that name a host, and lines that another parser may read differently, are refused."""
     cases = [
         *(f"GET http://{host}:{PORT}/ HTTP/1.1" for host in (*OWN, "evil.example")),
         *("GET * HTTP/1.1", f"CONNECT 127.0.0.1:{PORT} HTTP/1.1", "GET / HTTP/2.0", "GET /", "GET  / HTTP/1.1", ""),
@@ -123,8 +123,8 @@ def test_only_a_path_is_asked_for() -> None:
 HOST_LINE = f"Host: 127.0.0.1:{PORT}"
 
 
-def test_what_two_parsers_could_read_differently_is_refused() -> None:
-    """Repeated hosts and lengths, folded lines, bare line ends, spaces before colons, chunks."""
+def test_ambiguous_http_requests_are_refused() -> None:
+    """Examples are repeated hosts and lengths, folded lines, bare line ends, spaces before colons and chunks."""
     cases = [
         *(
             [HOST_LINE, f"{name}: {value}"]
@@ -142,8 +142,8 @@ def test_what_two_parsers_could_read_differently_is_refused() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_noise_is_refused_cleanly(noise: bytes) -> None:
-    """Any bytes whatever are refused as any other request is."""
+def test_random_bytes_are_refused_without_an_error(noise: bytes) -> None:
+    """Arbitrary bytes get the same refusal as any bad request."""
     assume(HOST_LINE.encode() not in noise)
 
     assert not passes(noise + b"\r\n\r\n")
@@ -204,8 +204,8 @@ async def ask(guard: WebUiGuard, data: bytes) -> bytes:
     return answered
 
 
-async def test_responses_arrive_as_they_are_written(guard: WebUiGuard, ui: Ui) -> None:
-    """A long poll's first part is there before its last; what a client asked for ends when it hangs up."""
+async def test_responses_are_streamed(guard: WebUiGuard, ui: Ui) -> None:
+    """A long poll's first part arrives before its last; the upstream request ends when the client hangs up."""
     reader, writer = await send(guard, head("Host: localhost:PORT", request="GET /slow HTTP/1.1"))
     first = await asyncio.wait_for(reader.readuntil(b"first "), 20)
     ui.more.set()
@@ -221,8 +221,8 @@ async def test_responses_arrive_as_they_are_written(guard: WebUiGuard, ui: Ui) -
     assert rest == b"second"
 
 
-async def test_a_body_is_carried_whole_and_nothing_after_it(guard: WebUiGuard, ui: Ui) -> None:
-    """A second request on the same connection, which nobody has checked, goes nowhere."""
+async def test_a_request_body_is_forwarded_whole_and_nothing_after_it(guard: WebUiGuard, ui: Ui) -> None:
+    """An unchecked second request on the same connection is dropped."""
     body = bytes(range(250)) * 4_000
     own = ("Host: 127.0.0.1:PORT", "Origin: http://127.0.0.1:PORT", f"Content-Length: {len(body)}")
     request = head(*own, request="POST /api HTTP/1.1") + body + head("Host: evil.example")
@@ -234,8 +234,10 @@ async def test_a_body_is_carried_whole_and_nothing_after_it(guard: WebUiGuard, u
     assert ui.arrived[1] == body
 
 
-async def test_refusals_reach_nothing(guard: WebUiGuard, ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another host, another page, noise, a head without end or too long: answered here or hung up on."""
+async def test_refused_requests_never_reach_the_web_ui(
+    guard: WebUiGuard, ui: Ui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other hosts and origins, noise and endless or oversized heads are answered here or disconnected."""
     monkeypatch.setattr(web_ui_guard, "_HEAD_SECONDS", 0.2)
     requests = {
         head("Host: evil.example"): b"421",
@@ -251,8 +253,8 @@ async def test_refusals_reach_nothing(guard: WebUiGuard, ui: Ui, monkeypatch: py
     assert ui.arrived == []
 
 
-async def test_a_server_that_is_down_is_said_to_be(guard: WebUiGuard, ui: Ui) -> None:
-    """While the server restarts its users are told; afterwards they reach it where it is then."""
+async def test_a_server_that_is_down_is_reported_as_down(guard: WebUiGuard, ui: Ui) -> None:
+    """Users get a 502 while it restarts, and afterwards reach it at its new address."""
     address, guard.upstream = guard.upstream, ("127.0.0.1", 1)
     down = await ask(guard, head("Host: 127.0.0.1:PORT"))
     guard.upstream = address

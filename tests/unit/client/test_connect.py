@@ -44,10 +44,10 @@ async def _refused(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Chargeha
         ({"TEMPORAL_ADDRESS": "localhost:1"}, NotReachable, "No Temporal server answers at localhost:1"),
     ],
 )
-async def test_a_wrong_setting_is_named(
+async def test_a_wrong_connection_setting_is_named(
     monkeypatch: pytest.MonkeyPatch, address: str, settings: dict[str, str], kind: type, words: str
 ) -> None:
-    """With the class that a program can act on; what the SDK said is the cause, not the message."""
+    """The error class tells programs what to do; the SDK's own message is only the cause."""
     error = await _refused(monkeypatch, **{"TEMPORAL_ADDRESS": address} | settings)
 
     assert (type(error), words in str(error)) == (kind, True), str(error)
@@ -57,8 +57,10 @@ async def test_a_wrong_setting_is_named(
 @pytest.mark.parametrize(
     "name", ["CONFIG_FILE", "TLS_CLIENT_CERT_PATH", "TLS_CLIENT_KEY_PATH", "TLS_SERVER_CA_CERT_PATH"]
 )
-def test_no_setting_opens_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Neither a client nor a worker waits for one to be written to; the message names it."""
+def test_named_pipes_in_connection_settings_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Otherwise a client or worker would wait for a writer; the message names the pipe."""
     os.mkfifo(file := tmp_path / "pipe")
     monkeypatch.setenv(f"TEMPORAL_{name}", str(file))
     monkeypatch.setenv("OPENAI_API_KEY", "unused")
@@ -68,7 +70,7 @@ def test_no_setting_opens_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             asyncio.run(run)
 
 
-async def test_a_wrong_api_key_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wrong_api_key_is_reported_as_access_denied(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's reason is quoted, and the setting is named."""
     async with await asyncio.start_server(_deny, "localhost", 0) as server:
         port = server.sockets[0].getsockname()[1]
@@ -80,8 +82,8 @@ async def test_a_wrong_api_key_is_denied(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-async def test_a_silent_server_is_slow_and_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that takes connections and never answers is told apart from one with a wrong certificate or address."""
+async def test_a_silent_server_is_reported_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error differs from that of a wrong certificate or address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = f"127.0.0.1:{server.getsockname()[1]}"
         error = await _refused(monkeypatch, TEMPORAL_ADDRESS=silent)
@@ -89,7 +91,9 @@ async def test_a_silent_server_is_slow_and_not_wrong(monkeypatch: pytest.MonkeyP
     assert (type(error), f"{silent} takes connections and answers too slowly" in str(error)) == (NotReachable, True)
 
 
-async def test_a_profile_is_connected_by(monkeypatch: pytest.MonkeyPatch, address: str, tmp_path: Path) -> None:
+async def test_profile_settings_are_used_to_connect(
+    monkeypatch: pytest.MonkeyPatch, address: str, tmp_path: Path
+) -> None:
     """Address and namespace come from the profile that is named."""
     file = tmp_path / "temporal.toml"
     file.write_text(f'[profile.ours]\naddress = "{address}"\nnamespace = "default"\n', encoding="utf-8")
@@ -131,8 +135,8 @@ def _text(text: str) -> bytes:
     return bytes([len(text)]) + text.encode()
 
 
-def test_only_what_crosses_a_network_is_compressed() -> None:
-    """Compression costs more than it saves within a host."""
+def test_only_traffic_to_other_hosts_is_compressed() -> None:
+    """Within a host, compression costs more than it saves."""
     within = ("localhost:7233", "127.0.0.1:1", "127.9.9.9:80", "[::1]:7233", None, "")
     across = ("ns.acct.tmprl.cloud:7233", "10.0.0.7:7233", "[fe80::1]:7233", "localhost.example:1")
 

@@ -52,7 +52,7 @@ def _told(error: Exception) -> ChargehandError:
     return caught.value
 
 
-def test_every_error_is_one_of_ours() -> None:
+def test_every_error_class_derives_from_chargehand_error() -> None:
     """`except ChargehandError` catches all, and `except SessionEnded` every end without a report."""
     defined = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)}
 
@@ -114,15 +114,15 @@ def _refusal(words: str, status: RPCStatusCode) -> RPCError:
         (WorkflowFailureError(cause=_ACTIVITY_ERROR), SessionFailed, "Activity task failed"),
     ],
 )
-def test_every_error_of_the_sdk_is_told_as_one_of_ours(error: Exception, kind: type, words: str) -> None:
-    """No answer, no session, a refusal and each end without a report are told apart, with the reason."""
+def test_every_sdk_error_is_translated_into_one_of_ours(error: Exception, kind: type, words: str) -> None:
+    """No answer, no session, a refusal and each end without a report are distinguished, with the reason."""
     told = _told(error)
 
     assert (type(told), words in str(told)) == (kind, True), str(told)
 
 
-def test_a_failure_keeps_its_type() -> None:
-    """A session that failed for a reason of ours says which, whether it ended or refused an update; a bug does not."""
+def test_a_failure_keeps_its_error_type() -> None:
+    """It is kept for failed sessions and refused updates alike; a bug has none."""
     for name, error_type in (*((each, each) for each in ErrorType), ("KeyError", None)):
         cause = ApplicationError("why", type=name)
         failed, refused = _told(WorkflowFailureError(cause=cause)), _told(WorkflowUpdateFailedError(cause=cause))
@@ -132,7 +132,7 @@ def test_a_failure_keeps_its_type() -> None:
 
 
 def test_a_cancelled_caller_stays_cancelled() -> None:
-    """The SDK's own error for an update that its caller no longer waits for is a cancellation to everybody else."""
+    """For an update whose caller has stopped waiting, the SDK raises its own error; callers see a cancellation."""
     error = WorkflowUpdateRPCTimeoutOrCancelledError()
     error.__cause__ = asyncio.CancelledError()
 
@@ -140,13 +140,13 @@ def test_a_cancelled_caller_stays_cancelled() -> None:
         raise error
 
 
-def test_what_is_not_temporals_passes() -> None:
-    """A mistake in the caller's own code is not dressed up as one of the session's."""
+def test_exceptions_that_are_not_from_temporal_are_not_translated() -> None:
+    """A mistake in the caller's own code is not presented as an error of the session."""
     with pytest.raises(KeyError), translated("session-1"):
         raise KeyError("own")
 
 
-def test_every_error_has_a_cause_and_a_remedy() -> None:
+def test_every_error_type_has_a_cause_and_a_remedy() -> None:
     """In words of its own; what is no model's never blames a provider; a provider's status says more than the type."""
     unknown = failure_cause("Unheard")
     kinds = (ArtifactError, BucketError, ProtectionError, *ProtectionError.__subclasses__(), OSError)

@@ -33,8 +33,8 @@ def manifest_of(uri: str, root: Path) -> dict[str, Any]:
     return json.loads(content)
 
 
-def test_a_folder_is_a_manifest(tmp_path: Path) -> None:
-    """A folder's URI names a manifest that lists its files by name, sorted, and those left out with reasons."""
+def test_a_folder_is_uploaded_as_a_manifest(tmp_path: Path) -> None:
+    """The manifest lists the files by name, sorted, and the skipped ones with reasons."""
     folder = tmp_path / "our docs"
     (folder / "b").mkdir(parents=True)
     (folder / "b" / "notes.py").write_text("print('ünïcode')")
@@ -57,8 +57,8 @@ def test_a_folder_is_a_manifest(tmp_path: Path) -> None:
     ]
 
 
-def test_what_workers_read_can_be_uploaded() -> None:
-    """A format that is added to the worker is one that clients send."""
+def test_clients_upload_every_format_that_workers_read() -> None:
+    """A format added to the worker must be added to clients too."""
     assert {suffix for known in FORMATS for suffix in known.suffixes} == READABLE
 
 
@@ -74,8 +74,8 @@ def test_a_file_is_stored_under_its_digest(tmp_path: Path) -> None:
     assert (tmp_path / "artifacts" / digest[:2] / digest).read_bytes() == b"# Results\n"
 
 
-def test_hidden_things_and_links_out_of_a_folder_are_left_out(tmp_path: Path) -> None:
-    """Hidden files and the artifact directory are no documents; a link that leads out of the folder is named."""
+def test_hidden_files_and_links_out_of_a_folder_are_skipped(tmp_path: Path) -> None:
+    """Hidden files and the artifact directory are not documents; a link that leaves the folder is reported."""
     folder = tmp_path / "folder"
     for name in (".git/config", ".venv/x.txt", "node_modules/x.txt", "__pycache__/x.txt", ".env", "artifacts/aa/bb"):
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
@@ -94,8 +94,8 @@ def test_hidden_things_and_links_out_of_a_folder_are_left_out(tmp_path: Path) ->
     assert seen == [("outside.txt", "it is a link out of the folder")]
 
 
-def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
-    """A path that was asked for and cannot be used is an error, never a silent omission."""
+def test_an_unusable_document_path_is_an_error(tmp_path: Path) -> None:
+    """A path that was asked for is never skipped silently."""
     unusable: list[tuple[Callable[[Path], object], str]] = [
         (lambda _: None, "There is no file or folder .*thing"),
         (lambda path: path.mkdir(), "holds no document that can be read"),
@@ -110,7 +110,7 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
             store_documents([thing], tmp_path / "artifacts")
 
 
-def test_a_file_that_is_too_large_is_left_out(tmp_path: Path) -> None:
+def test_files_over_50_mb_are_skipped(tmp_path: Path) -> None:
     """The ceiling is per file: 50 MB fit and one byte more does not."""
     for name, size in (("fits.txt", 50_000_000), ("large.csv", 50_000_001)):
         with (tmp_path / name).open("wb") as file:
@@ -125,8 +125,8 @@ def test_a_file_that_is_too_large_is_left_out(tmp_path: Path) -> None:
     assert manifest["skipped"] == [{"name": "large.csv", "reason": "it is larger than 50 MB"}]
 
 
-def test_too_much_is_refused_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Totals are over everything that is uploaded together."""
+def test_an_upload_over_the_total_limits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The totals cover everything uploaded together."""
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.txt").write_text(name * 10)
 
@@ -159,8 +159,8 @@ def _store(root: Path, *contents: bytes) -> Path:
         *("あ" * 1_000 + ".txt", "x." + "日" * 100, "𝔞" * 300, "\0", "\ud800.txt", "\u202e"),
     ],
 )
-def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
-    """Whatever tools called their files, each becomes a visible one of the folder, and nothing else is written."""
+def test_no_artifact_name_escapes_the_download_folder(tmp_path: Path, name: str) -> None:
+    """Whatever tools named their files, each becomes a visible file in it, and nothing else is written."""
     root, to = _store(tmp_path / "store", b"one", b"two"), tmp_path / "to"
     made = [_artifact(content).model_copy(update={"name": name}) for content in (b"one", b"two")]
 
@@ -172,8 +172,8 @@ def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"store", "to"}
 
 
-def test_two_files_of_one_name_are_two(tmp_path: Path) -> None:
-    """Two subtasks that both made `chart.png` lose nothing; one file that is named twice is brought once."""
+def test_two_artifacts_with_the_same_name_are_both_downloaded(tmp_path: Path) -> None:
+    """If two subtasks made `chart.png`, both are kept; a file that is listed twice is fetched once."""
     root = _store(tmp_path / "store", b"one", b"two")
     one, two = _artifact(b"one"), _artifact(b"two", "CHART.png")
 
@@ -186,8 +186,8 @@ def test_two_files_of_one_name_are_two(tmp_path: Path) -> None:
     assert [each.path.read_bytes() for each in downloaded] == [b"one", b"two"]
 
 
-def test_what_is_there_is_left_alone_unless_it_may_be_replaced(tmp_path: Path) -> None:
-    """Another file of the name stays as it is, and is named; the same file is no problem; `replace` replaces."""
+def test_existing_files_are_kept_unless_replace_is_set(tmp_path: Path) -> None:
+    """A different file of the same name is kept and reported; an identical one is no problem."""
     root, to, made = _store(tmp_path / "store", b"made"), tmp_path / "to", _artifact(b"made")
     to.mkdir()
     (to / "chart.png").write_bytes(b"the user's own")
@@ -206,8 +206,8 @@ def test_what_is_there_is_left_alone_unless_it_may_be_replaced(tmp_path: Path) -
     assert (to / "chart.png").read_bytes() == b"made"
 
 
-def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """A link in the folder leads no bytes elsewhere: it is left alone, or replaced by the file."""
+def test_downloads_do_not_follow_symbolic_links(tmp_path: Path) -> None:
+    """A link in the folder is left alone, or replaced by the file."""
     root, to, outside = _store(tmp_path / "store", b"made"), tmp_path / "to", tmp_path / "outside"
     to.mkdir()
     (to / "chart.png").symlink_to(outside)
@@ -217,8 +217,8 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
         assert bool(downloaded.problem) is not replace
 
 
-def test_what_cannot_be_used_is_said_so(tmp_path: Path) -> None:
-    """Only a digest names a file: no path gets into the store; a file where the folder should be is refused at once."""
+def test_invalid_artifact_uris_and_folders_are_refused(tmp_path: Path) -> None:
+    """Only a digest identifies a file, so no path gets into the store; a file as target folder is refused at once."""
     (tmp_path / "secret").write_bytes(b"secret")
     for uri in ("artifact:../secret", "file:///etc/passwd", f"artifact:{'0' * 63}/x", f"artifact:{'A' * 64}/x"):
         with pytest.raises(DownloadRefused, match="not the address"):
@@ -227,8 +227,8 @@ def test_what_cannot_be_used_is_said_so(tmp_path: Path) -> None:
         next(download_artifacts([_artifact(b"made")], tmp_path, tmp_path / "secret"))
 
 
-def test_one_file_that_is_lost_does_not_keep_the_others(tmp_path: Path) -> None:
-    """What is missing or damaged is named with its remedy, and everything else is brought."""
+def test_a_lost_file_does_not_prevent_other_downloads(tmp_path: Path) -> None:
+    """Missing or damaged files are reported with a remedy, and everything else is fetched."""
     root = _store(tmp_path / "store", b"good", b"changed")
     damaged, missing, good = _artifact(b"changed", "a.png"), _artifact(b"never stored", "b.png"), _artifact(b"good")
     digest = sha(b"changed")
@@ -242,8 +242,8 @@ def test_one_file_that_is_lost_does_not_keep_the_others(tmp_path: Path) -> None:
     assert [*(tmp_path / "to").iterdir()] == [tmp_path / "to" / "chart.png"]
 
 
-def test_sealed_files_are_opened_with_their_key_only(tmp_path: Path) -> None:
-    """What workers sealed arrives in clear; without the keys the settings are named, and nothing is written."""
+def test_encrypted_files_are_downloaded_only_with_their_key(tmp_path: Path) -> None:
+    """They arrive in plain text; without the keys the settings are named, and nothing is written."""
     encryption, root = Encryption.from_text(_KEYS, "one"), tmp_path / "store"
     ArtifactStore(root, encryption).put(b"made")
 
@@ -255,14 +255,14 @@ def test_sealed_files_are_opened_with_their_key_only(tmp_path: Path) -> None:
     assert not locked.path.exists()
 
 
-def test_a_bucket_may_be_named_by_a_path() -> None:
-    """Options and settings hand `s3://…` on as a path, which has one slash less."""
+def test_a_bucket_url_survives_conversion_to_a_path() -> None:
+    """Options and settings pass `s3://…` as a path, which loses one slash."""
     assert str(bucket_location(Path("s3://documents/artifacts"))) == "s3://documents/artifacts/"
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0", "\u202ex.txt", "\ud800"])
-def test_a_name_that_no_file_has_is_refused(tmp_path: Path, name: str) -> None:
-    """The name of content is neither a place nor what cannot be shown; so is a path that no system has."""
+def test_impossible_file_names_are_refused(tmp_path: Path, name: str) -> None:
+    """The name of uploaded content must not be a path or unprintable, and a path must be possible."""
     with pytest.raises(UploadRefused):
         store_documents([(name, b"text")], tmp_path)
     with pytest.raises(UploadRefused):

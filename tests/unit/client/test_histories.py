@@ -111,19 +111,19 @@ async def followed(refusals: dict[int, RPCError]) -> list[Event]:
     return [event async for event in follow(Server(refusals=refusals).client, "s", None)]
 
 
-async def test_a_server_that_starts_is_waited_for() -> None:
-    """One that does not know its namespace yet is asked again: no event is lost or given twice."""
+async def test_following_waits_for_a_server_that_is_starting() -> None:
+    """A server that does not know its namespace yet is asked again, without losing or repeating events."""
     assert await followed({0: STARTING, 2: STARTING}) == await followed({})
 
 
-async def test_a_session_that_is_gone_ends_the_events() -> None:
-    """What the server does not find in its namespace is an error at once."""
+async def test_following_a_missing_session_fails_at_once() -> None:
+    """It raises the server's "workflow execution not found"."""
     with pytest.raises(RPCError, match="workflow execution not found"):
         await followed({2: GONE})
 
 
-async def test_a_follower_may_leave_at_any_event() -> None:
-    """Also where a subtask begins, which is not followed yet: no coroutine is left that is not awaited."""
+async def test_a_follower_can_stop_at_any_event() -> None:
+    """Even where a subtask starts that is not followed yet, no coroutine is left unawaited."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         kinds = await asyncio.create_task(leave_with_the_subtask())
@@ -158,8 +158,8 @@ async def ask(server: Server, answers: Sequence[Status]) -> tuple[Status, list[s
     return await with_running(server.client, "s", first, again, again), calls
 
 
-async def test_what_a_running_child_has_spent_is_added() -> None:
-    """Its turns and dollars count, and are no longer reserved."""
+async def test_status_includes_the_spend_of_running_children() -> None:
+    """Their turns and dollars count as spent and no longer as reserved."""
     server = Server([True, True])
 
     status, calls = await ask(server, [UNSETTLED])
@@ -168,8 +168,8 @@ async def test_what_a_running_child_has_spent_is_added() -> None:
     assert (calls, server.read) == (["first"], [f"{CHILD} r"])
 
 
-async def test_a_child_that_ends_meanwhile_counts_once() -> None:
-    """Whether the answer counts it is not known, so the session is asked again, without sending an update twice."""
+async def test_a_child_that_ends_during_the_query_counts_once() -> None:
+    """The session may already include it, so it is asked again, without repeating an update."""
     server = Server([True, False, False])
 
     status, calls = await ask(server, [UNSETTLED, SETTLED])

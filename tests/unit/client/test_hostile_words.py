@@ -23,8 +23,8 @@ _STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
 
 
 @given(st.sampled_from(("crew", "tenant", "thread", "ids")), _HOSTILE)
-def test_no_word_leaves_its_quotes(field: str, word: str) -> None:
-    """Outside its strings, the query of any word is that of an ordinary one."""
+def test_no_filter_value_escapes_its_quotes_in_a_visibility_query(field: str, word: str) -> None:
+    """Outside its strings, the query has the same text for every value."""
     value: Any = (word,) if field == "ids" else word
     plain: Any = ("x",) if field == "ids" else "x"
     if not word.isprintable():
@@ -52,8 +52,8 @@ def test_no_word_leaves_its_quotes(field: str, word: str) -> None:
     ],
     ids=str,
 )
-def test_what_no_server_can_look_for_is_refused_by_name(filters: Mapping[str, Any]) -> None:
-    """Nothing is sent, and the message is short and can be shown."""
+def test_impossible_filters_are_refused_by_name(filters: Mapping[str, Any]) -> None:
+    """Nothing is sent, and the message is short and printable."""
     with pytest.raises(InvalidInput) as refused:
         sessions_query(**filters)
 
@@ -62,8 +62,8 @@ def test_what_no_server_can_look_for_is_refused_by_name(filters: Mapping[str, An
 
 
 @pytest.mark.parametrize("id_", ["", " ", ".", "..", ". .", "a/b", "a\nb", "x" * 176])
-async def test_an_id_without_an_address_is_refused(id_: str) -> None:
-    """Each session has a page, so its id is one part of a path; the error names the field, before anything is sent."""
+async def test_an_id_that_cannot_be_part_of_a_url_is_refused(id_: str) -> None:
+    """Each session has a page, so its id is one path segment; the error names the field before anything is sent."""
     nowhere = Chargehand(cast("Client", None))
     starts: dict[str, Coroutine[Any, Any, object]] = {
         "session_id": nowhere.start("What?", session_id=id_),
@@ -88,15 +88,15 @@ _NO_ZONES = ("", "../../etc/passwd", "UTC\n", "\0", "\ud800", "x" * 100_000)
         *(("@daily", zone, "time_zone: give a name") for zone in _NO_ZONES),
     ],
 )
-def test_no_cron_starts_sessions_more_often_than_each_minute(cron: str, zone: str | None, problem: str) -> None:
-    """Neither seconds nor `@every` pass by the shortest interval; nothing long or without a known time zone is sent."""
+def test_a_cron_cannot_start_sessions_more_often_than_every_minute(cron: str, zone: str | None, problem: str) -> None:
+    """Seconds and `@every` are refused, and so are overlong expressions and unknown time zones."""
     with pytest.raises(InvalidInput, match=problem):
         times(cron, None, zone)
 
 
 @pytest.mark.parametrize("month", range(1, 13))
-def test_a_cron_that_never_comes_is_refused(month: int) -> None:
-    """By name, and no other: its first day is after the last one that its month has in a leap year."""
+def test_a_cron_that_never_fires_is_refused(month: int) -> None:
+    """Only these are: the first day is after the last day of the month in a leap year."""
     names = (f"{month:02}", month_abbr[month], month_name[month].upper(), f"{month}-{month}", f"{month}/12")
     for day, name in product(range(1, 32), names):
         comes = day <= monthrange(2028, month)[1]
@@ -105,8 +105,8 @@ def test_a_cron_that_never_comes_is_refused(month: int) -> None:
                 times(cron, None, None)
 
 
-def test_schedules_of_usual_times_are_taken() -> None:
-    """Five fields or a word, with a time zone; an interval has none, and bounds."""
+def test_common_schedules_are_accepted() -> None:
+    """A cron has five fields or a keyword and may have a time zone; an interval has bounds and no time zone."""
     assert times("0 2 * * MON-FRI", None, "Europe/Berlin").time_zone_name == "Europe/Berlin"
     assert times("@daily", None, None).cron_expressions == ["@daily"]
     for every in (timedelta(seconds=59), timedelta(days=-1), timedelta.max):
@@ -118,8 +118,8 @@ def test_schedules_of_usual_times_are_taken() -> None:
 
 
 @pytest.mark.parametrize("schedule_id", ["", " ", "\ud800", "a\n", "x" * 151])
-async def test_what_names_no_schedule_is_refused(schedule_id: str) -> None:
-    """Before a server is asked to make it, or to delete it."""
+async def test_an_invalid_schedule_id_is_refused(schedule_id: str) -> None:
+    """The error comes before a server is asked to create or delete the schedule."""
     chargehand = Chargehand(cast("Client", None))
 
     with pytest.raises(InvalidInput, match="schedule_id: give 1 to 150"):

@@ -25,8 +25,8 @@ _PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the no
 
 
 @EVERY
-def test_the_workflow_handles_it(row: Row) -> None:
-    """The handler is registered by name with the summary, takes the contract, and returns what the row says."""
+def test_the_workflow_handles_every_message_of_the_table(row: Row) -> None:
+    """The handler has the summary as description, takes the contract, and returns what the row says."""
     definition: Any = workflow._Definition.must_from_class(SupervisorWorkflow)
     handler = {**definition.queries, **definition.updates}[row.name]
     hints = get_type_hints(handler.fn)
@@ -39,16 +39,16 @@ def test_the_workflow_handles_it(row: Row) -> None:
     assert row.kind == "query" or handler.validator
 
 
-def test_the_workflow_handles_nothing_else() -> None:
-    """Every query and update of a session is a row of the table; one is for operators alone."""
+def test_the_workflow_handles_no_messages_outside_the_table() -> None:
+    """The only exception is one update for operators."""
     definition = workflow._Definition.must_from_class(SupervisorWorkflow)
 
     assert {*definition.queries, *definition.updates} == {*MESSAGES, "book_charges"}
 
 
 @EVERY
-def test_sessions_offer_it_with_and_without_await(row: Row) -> None:
-    """A stand-in takes the fields of the contract as arguments, keeps each update, and answers as its script says."""
+def test_sessions_offer_every_message_with_and_without_await(row: Row) -> None:
+    """A stand-in takes the contract's fields as arguments, records each update, and answers as scripted."""
     stand_in = StandInChargehand(StandInScript(report_of("Known."), plan=_PLAN))
     session: Any = sync.Chargehand(stand_in).start("What is known?")
     contents = examples(row)
@@ -62,8 +62,8 @@ def test_sessions_offer_it_with_and_without_await(row: Row) -> None:
         getattr(session, row.name)("hello")
 
 
-def test_the_command_line_has_a_verb_for_each() -> None:
-    """A verb calls the session's method of that name, or one of its wordings."""
+def test_the_command_line_has_a_verb_for_every_message() -> None:
+    """A verb calls the session method of that name, or another session method that does."""
     own, added = ROOT / "cli/src/chargehand_cli/verbs", ROOT / "plugins/src/chargehand_plugins/operations"
     verbs = [ast.parse(file.read_text()) for file in (*own.glob("*.py"), *added.glob("*.py"))]
     called = {node.attr for verb in verbs for node in ast.walk(verb) if isinstance(node, ast.Attribute)}
@@ -73,8 +73,8 @@ def test_the_command_line_has_a_verb_for_each() -> None:
     assert {*MESSAGES} - called - wordings == set()
 
 
-def test_the_typescript_example_knows_them_as_they_are() -> None:
-    """Its types of updates have the names of the contracts."""
+def test_the_typescript_example_matches_the_message_contracts() -> None:
+    """Its update types have the names of the contracts."""
     source = (ROOT / "examples/typescript/src/messages.mts").read_text()
     rows = re.findall(r"^  (\w+): \{ content: \[(\w*)\]; answer: (\w+) \};$", source, re.MULTILINE)
     table = {name: (row.takes.__name__ if row.takes else "", row.returns.__name__) for name, row in UPDATES.items()}
@@ -84,15 +84,15 @@ def test_the_typescript_example_knows_them_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(("waiting", "real"), [(sync.Chargehand, Chargehand), (sync.Session, Session)])
-def test_no_method_is_missing(waiting: type, real: type) -> None:
+def test_the_synchronous_client_has_every_public_method(waiting: type, real: type) -> None:
     """Every public method of the asynchronous class has one that waits."""
     public = {name for name in dir(real) if not name.startswith("_")}
 
     assert public - set(dir(waiting)) == set()
 
 
-async def test_it_works_in_a_running_event_loop_as_a_notebook_has_one() -> None:
-    """Sessions come back as sessions without await, iterators as iterators, and errors as they are."""
+async def test_the_synchronous_client_works_inside_a_running_event_loop() -> None:
+    """As in a notebook, sessions and iterators need no await, and errors are raised unchanged."""
     events: tuple[Event, ...] = tuple(
         StateEvent(session="session-1", cursor=str(number), at=datetime.now(UTC), state="planning")
         for number in range(3)

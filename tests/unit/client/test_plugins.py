@@ -41,8 +41,10 @@ def register(registry: Registry) -> None:
     registry.settings(f"{__name__}:TideSettings", "CHARGEHAND_TIDE_STATION")
 
 
-def test_packages_and_modules_register_alike(install: _Install, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package by its entry point, a module beside the program by the setting; nothing is imported before its use."""
+def test_packages_and_modules_register_plugins_alike(
+    install: _Install, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package uses its entry point, a local module the setting; nothing is imported before it is used."""
     (folder / "own_plugin.py").write_text("def register(registry):\n    registry.tools('no_such_module')\n")
     monkeypatch.setenv("CHARGEHAND_PLUGINS", " own_plugin,")
     install(tides=f"{__name__}:register")
@@ -76,10 +78,10 @@ def test_packages_and_modules_register_alike(install: _Install, folder: Path, mo
         ("raise ValueError('a\\x1b[31m\\n' + 'x' * 10_000)", f"ValueError: a\ufffd[31m\ufffd{'x' * 480}…; mend it"),
     ],
 )
-def test_a_wrong_plugin_is_named_with_the_remedy(
+def test_a_plugin_that_fails_to_register_is_named_with_the_remedy(
     install: _Install, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
 ) -> None:
-    """A worker refuses it; what other plug-ins add is there for commands."""
+    """A worker refuses it; commands can still use what other plug-ins add."""
     (folder / "own_plugin.py").write_text(text)
     monkeypatch.setenv("CHARGEHAND_PLUGINS", "own_plugin")
     install(tides=f"{__name__}:register")
@@ -92,8 +94,8 @@ def test_a_wrong_plugin_is_named_with_the_remedy(
     assert installed().tools == [Extension("tides", "tide_tools")]
 
 
-def test_a_plugin_registers_all_or_nothing(install: _Install, folder: Path) -> None:
-    """What a module named before it failed is there once after it was mended, and tried again."""
+def test_a_plugin_registers_everything_or_nothing(install: _Install, folder: Path) -> None:
+    """After a failure is fixed and retried, each registration exists once."""
     install()
     text = "def register(registry):\n    registry.tools('tides')\n    registry.hook('route', 'tides:route')\n"
     for failure in ("    1 / 0\n", ""):
@@ -106,8 +108,8 @@ def test_a_plugin_registers_all_or_nothing(install: _Install, folder: Path) -> N
     assert [*installed().hooks.values()] == [[Extension("own_plugin", "tides:route")]]
 
 
-def test_a_target_of_another_kind_is_named() -> None:
-    """Nobody has to guess which line of which plug-in is wrong."""
+def test_a_plugin_target_of_the_wrong_type_is_named() -> None:
+    """A missing attribute is named too, so that nobody has to guess which line of which plug-in is wrong."""
     wrong = Extension("tides", f"{__name__}:app")
 
     with pytest.raises(PluginError, match=rf"'tides': {__name__}:app is not a BaseSettings; mend `register`"):
@@ -116,10 +118,10 @@ def test_a_target_of_another_kind_is_named() -> None:
         Extension("tides", "json:nothing").load_function()
 
 
-def test_a_check_of_a_setting_that_raises_is_named(
+def test_a_plugin_setting_whose_validator_raises_is_named(
     install: _Install, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With the setting: no traceback ends `doctor`, and no worker ends without a message."""
+    """`doctor` does not end with a traceback, and no worker ends without a message."""
     text = """
 import pydantic, pydantic_settings, typing
 class Tides(pydantic_settings.BaseSettings):
@@ -180,14 +182,14 @@ def register(registry): registry.{registered}
 
 
 @pytest.mark.parametrize("case", [(*use, value) for use in _USES for value in _WRONG_VALUES])
-def test_what_a_plugin_has_instead_is_named_with_the_remedy(
+def test_a_plugin_value_of_the_wrong_type_is_named_with_the_remedy(
     install: _Install,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     case: tuple[str, str, str, str],
 ) -> None:
-    """Whatever it registers, and of whatever type: one line, no traceback, and the exit code of wrong settings."""
+    """For every registration and type: one line, no traceback, and the exit code of wrong settings."""
     registered, verb, selected_by, value = case
     (folder / "own_plugin.py").write_text(_WRONG_CODE.format(value=value, registered=registered))
     monkeypatch.setenv(selected_by or "CHARGEHAND_PLUGINS", "tide")
@@ -214,14 +216,14 @@ def register(registry): registry.verbs("Operate", "own_plugin:{}")
 @pytest.mark.parametrize(
     "wrong", [("3", "value"), ("None", "value"), ("typer.Typer", "value"), ("3", "unfit"), ("3", "absent")]
 )
-def test_verbs_of_a_plugin_that_cannot_be_used_end_no_command(
+def test_unusable_plugin_verbs_cause_only_a_warning(
     install: _Install,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     wrong: tuple[str, str],
 ) -> None:
-    """The others are listed, after a warning that names the plug-in and the remedy."""
+    """The other verbs are listed, after a warning that names the plug-in and the remedy."""
     (folder / "own_plugin.py").write_text(_VERBS.format(*wrong))
     monkeypatch.setenv("CHARGEHAND_PLUGINS", "own_plugin")
     install(tides=f"{__name__}:register")
@@ -234,8 +236,8 @@ def test_verbs_of_a_plugin_that_cannot_be_used_end_no_command(
     assert "mend" in told or "names what is there" in told
 
 
-def test_settings_of_a_plugin_are_read_with_the_workers(install: _Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under the same prefix; without the plug-in the variable is unknown, and the part has its defaults."""
+def test_plugin_settings_are_read_with_the_worker_settings(install: _Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share its prefix; without the plug-in the variable is unknown, and the part has its defaults."""
     monkeypatch.setenv("CHARGEHAND_TIDE_STATION", "Hull")
     install()
     unknown, without = describe_unknown({"CHARGEHAND_TIDE_STATION": ""}), settings_type()()
@@ -248,10 +250,10 @@ def test_settings_of_a_plugin_are_read_with_the_workers(install: _Install, monke
     assert settings_of(without, TideSettings).tide_station == "Dover"
 
 
-def test_a_setting_of_an_absent_plugin_is_named(
+def test_a_setting_of_a_missing_plugin_names_the_package_to_install(
     install: _Install, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A worker does not start without what its operator has set; a command says which package to install."""
+    """A worker does not start without what its operator configured; a command only reports it."""
     install()
     plugins = {"WEBHOOK_HOSTS": "webhooks", "TAPE_REPLAY": "tape", "CALLER_KEY": "caller_key"}
     for name, plugin in plugins.items():

@@ -48,8 +48,8 @@ def charge(*, scheduled_at: datetime = NOW, usd: str = "0.01") -> Charge:
     )
 
 
-def test_of_many_workers_one_begins_a_call(place: str) -> None:
-    """However many record the same attempt at the same moment, one of them may make the call."""
+def test_only_one_of_many_workers_may_begin_a_call(place: str) -> None:
+    """All record the same attempt at the same moment; exactly one succeeds."""
     record = Record(place)
     with ThreadPoolExecutor(8) as pool:
         won = list(pool.map(record.begin_call, [call("race") for _ in range(8)]))
@@ -58,7 +58,7 @@ def test_of_many_workers_one_begins_a_call(place: str) -> None:
 
 
 def test_the_last_attempt_at_a_call_counts(place: str) -> None:
-    """It has the answer that was recorded for it, or none, whatever became of those before."""
+    """It has its own recorded answer or none, whatever earlier attempts returned."""
     record = Record(place)
     first, second = call("last"), call("last", 1)
 
@@ -73,8 +73,8 @@ def test_the_last_attempt_at_a_call_counts(place: str) -> None:
     assert Call(first, DONE.answer) not in record.calls("s")
 
 
-def test_a_charge_before_a_restore_is_booked_once(place: str) -> None:
-    """What an activity has cost in a history that is gone is booked by whichever claims it first."""
+def test_a_charge_lost_in_a_restore_is_booked_once(place: str) -> None:
+    """A cost from a history that no longer exists is booked by the first to claim it."""
     record = Record(place)
     lost, again = charge(), charge(scheduled_at=NOW + timedelta(hours=1), usd="0.02")
 
@@ -85,8 +85,8 @@ def test_a_charge_before_a_restore_is_booked_once(place: str) -> None:
     assert [record.book(lost, by) for by in ("a turn", "reconcile", "a turn")] == [True, False, True]
 
 
-def test_sessions_are_listed_by_the_day_on_which_they_began(place: str) -> None:
-    """One that began again under the same id is another one, and each is listed once."""
+def test_sessions_are_listed_by_start_day(place: str) -> None:
+    """A second run with the same id is another session, and each is listed once."""
     record = Record(place)
     begun = [SessionBegun(session="Ärger/1", run=run, at=NOW) for run in ("r1", "r2")]
     for each in (*begun, begun[0]):
@@ -96,8 +96,8 @@ def test_sessions_are_listed_by_the_day_on_which_they_began(place: str) -> None:
     assert list(record.sessions(NOW.date() + timedelta(days=1))) == []
 
 
-def test_with_keys_nothing_lies_in_clear(tmp_path: Path) -> None:
-    """Another key does not read it, nor does a worker without one; entries in clear are refused unless accepted."""
+def test_records_are_encrypted_when_keys_are_set(tmp_path: Path) -> None:
+    """Another key, or no key, cannot read them; plain entries are refused unless accepted explicitly."""
     encryption = Encryption({"k": bytes(32)}, "k")
     assert Record(tmp_path, encryption).begin_call(call("sealed"))
     assert Record(tmp_path).begin_call(call("plain"))
@@ -114,9 +114,10 @@ def test_with_keys_nothing_lies_in_clear(tmp_path: Path) -> None:
     assert Record(tmp_path, Encryption({"k": bytes(32)}, "k", accept_plain=True)).last_call("s", "plain")
 
 
-def test_a_file_that_is_there_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second to store under a name changes nothing, and leaves no draft behind; what is new reaches the disk: the
-    content, the name of the file and, once, that of its folder."""
+def test_an_existing_record_file_is_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second write under the same name changes nothing and leaves no draft; new content, its file name and, once, its
+    folder are synced to disk.
+    """
     synced, fsync, files = list[Path](), os.fsync, Directory(tmp_path)
 
     def note(file: int) -> None:

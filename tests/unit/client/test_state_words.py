@@ -22,8 +22,8 @@ _ASKED_FOR = ("completed", "partial", "unanswered", "finish_now", "closed", "idl
 """Ends that neither a limit nor a failure caused, or whose gaps say more."""
 
 
-def test_every_state_and_stop_reason_has_words() -> None:
-    """One that is added to a contract is added here; only what has answered is green."""
+def test_every_state_and_stop_reason_has_a_label() -> None:
+    """A value added to a contract must be added here too; only a completed session is green."""
     assert {*get_args(SessionState)} <= {*SESSION_STATES}
     assert {*NO_REPORT} == {*get_args(SessionState)}
     assert {*STOP_REASONS} == {*get_args(StopReason), *get_args(EndReason)}
@@ -39,8 +39,10 @@ def test_every_state_and_stop_reason_has_words() -> None:
 
 @pytest.mark.parametrize("stop_reason", get_args(StopReason))
 @pytest.mark.parametrize("verification", [None, *get_args(Verification)])
-def test_only_a_whole_and_verified_answer_is_green(stop_reason: StopReason, verification: Verification | None) -> None:
-    """However well a session ended, a claim that is cited only, or worse, keeps the colour and the words from it."""
+def test_only_a_complete_and_verified_answer_is_green(
+    stop_reason: StopReason, verification: Verification | None
+) -> None:
+    """However well a session ended, a claim that is only cited, or worse, makes it neither green nor "answered"."""
     ending = standing("finished", stop_reason, verification)
 
     is_green = stop_reason == "completed" and verification in {None, "computed", "supported"}
@@ -48,8 +50,8 @@ def test_only_a_whole_and_verified_answer_is_green(stop_reason: StopReason, veri
     assert (ending.words == "answered") == is_green
 
 
-def test_what_a_newer_worker_says_is_readable() -> None:
-    """A state and a stop reason that this version does not know; Temporal's spelling is not shown beside ours."""
+def test_states_from_a_newer_worker_are_readable() -> None:
+    """Unknown states and stop reasons are shown as words, and Temporal's "canceled" becomes our spelling."""
     assert standing("canceled") == standing("cancelled")
     assert standing("awaiting_tide") == ("awaiting tide", "waiting")
     assert standing("finished", "out_of_coal") == ("out of coal", "partial")

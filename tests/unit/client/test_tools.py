@@ -56,8 +56,8 @@ def use(one: Tool[..., Any], **arguments: JsonValue) -> ToolAnswer:
     return asyncio.run(one.use(arguments, Given(CONTEXT, {open_stock: open_stock()})))
 
 
-def test_a_model_is_told_what_the_signature_and_the_docstring_say() -> None:
-    """Context and dependencies are the worker's; whatever has a default may be null, since providers want it named."""
+def test_the_tool_schema_comes_from_the_signature_and_docstring() -> None:
+    """Context and dependencies are left out; arguments with a default are required but nullable, as providers want."""
     schema = stock_level.signature.schema
 
     assert stock_level.name == "stock_level"
@@ -75,8 +75,8 @@ def test_a_model_is_told_what_the_signature_and_the_docstring_say() -> None:
     }
 
 
-def test_null_stands_for_a_default() -> None:
-    """The function gets what its author wrote, and typed values."""
+def test_null_arguments_get_their_defaults() -> None:
+    """The function receives the default from its signature, and typed values."""
     by_default = use(stock_level, item="A-17", site=None, wing=None, least=None)
     given = use(stock_level, item="A-17", site={"street": "Quay 1"}, wing="south", least=2)
 
@@ -85,8 +85,8 @@ def test_null_stands_for_a_default() -> None:
     assert by_default.sources[0].ref != given.sources[0].ref
 
 
-def test_what_the_model_can_mend_is_an_answer() -> None:
-    """Wrong arguments never reach the function, and say what to do; what is no `ToolError` is raised."""
+def test_errors_that_the_model_can_correct_are_returned_to_it() -> None:
+    """Wrong arguments never reach the function and say what to do; any exception but `ToolError` is raised."""
     cases: list[tuple[dict[str, JsonValue], str]] = [
         ({"item": "B"}, "There is no item B; search for its number."),
         (
@@ -121,8 +121,8 @@ async def test_a_synchronous_function_runs_in_a_thread() -> None:
     assert threads[0] != threads[1] == threading.current_thread().name
 
 
-def test_a_long_result_is_cut_and_says_so() -> None:
-    """A model is given 8,000 characters at most."""
+def test_a_long_tool_result_is_cut_with_a_note() -> None:
+    """A model gets at most 8,000 characters."""
 
     @tool(capabilities=[])
     def read() -> str:
@@ -168,8 +168,8 @@ def unserialisable(item: threading.Lock) -> str:
     return str(item)
 
 
-def test_a_wrong_function_is_refused_with_file_function_and_remedy() -> None:
-    """It is refused where it is defined, before any worker or test uses it."""
+def test_an_invalid_tool_function_is_refused_at_its_definition() -> None:
+    """The error names file, line and function, with the remedy, before any worker or test uses it."""
     cases: list[tuple[Callable[..., object], str]] = [
         (no_docstring, "has no docstring; say in one what it does and when to use it"),
         (cast("Callable[..., str]", untyped), "item: has no type; annotate it"),
@@ -215,8 +215,8 @@ _WRONG_OPTIONS: Final = [
 
 @pytest.mark.parametrize("value", [1, "yes", [3, "x"], object()], ids=["1", "text", "list", "object"])
 @pytest.mark.parametrize(("option", "told"), _WRONG_OPTIONS)
-def test_options_of_another_type_are_named(option: str, told: str, value: object) -> None:
-    """Each says the type it takes, and where the tool is."""
+def test_tool_options_of_the_wrong_type_are_refused_by_name(option: str, told: str, value: object) -> None:
+    """The error states the type that the option takes, and where the tool is defined."""
     options: dict[str, Any] = {"capabilities": [], option: value}
 
     def read() -> str:
@@ -227,8 +227,8 @@ def test_options_of_another_type_are_named(option: str, told: str, value: object
         tool(**options)(read)
 
 
-def test_a_lookup_tells_what_is_not_applied_from_what_is_not_yet_known() -> None:
-    """A result is the call's answer, None says that there is none, and anything else that is empty says neither."""
+def test_a_lookup_distinguishes_not_applied_from_not_yet_known() -> None:
+    """A result is the call's answer, None means not applied, and any other empty value means not yet known."""
     found: dict[int, object] = dict(enumerate(["Booked.", None, NOT_YET_KNOWN, False, "", 0, (), True]))
 
     @tool(capabilities=[], acts=True)
@@ -246,8 +246,8 @@ def test_a_lookup_tells_what_is_not_applied_from_what_is_not_yet_known() -> None
     assert quotes == ["Booked.", None, *[NOT_YET_KNOWN] * 5, "true"]
 
 
-def test_a_lookup_takes_arguments_of_its_tool_only() -> None:
-    """A tool that acts may have one; what it asks for beside them does not exist."""
+def test_a_lookup_takes_only_arguments_of_its_tool() -> None:
+    """Only tools that act may have one."""
 
     @tool(capabilities=[], acts=True)
     def book(room: str) -> str:

@@ -118,8 +118,8 @@ def _typed_by_people(kind: type[TypedByPeople] = TypedByPeople) -> Iterator[type
         yield from _typed_by_people(each)
 
 
-def test_refusals_are_written_for_people() -> None:
-    """None quotes a regular expression, or names a type of Python, whatever is typed into any field."""
+def test_refusals_use_no_machine_words() -> None:
+    """None quotes a regular expression or names a Python type, whatever the value of any field."""
     junk: tuple[object, ...] = ("¿ x", "", "x" * 30_000, -1, 1.5, True, None, [], ["¿"], {}, {"¿": "¿"}, float("nan"))
     told: set[str] = set()
     for kind, value in product(_typed_by_people(), junk):
@@ -136,8 +136,8 @@ def test_refusals_are_written_for_people() -> None:
     assert [each for each in sorted(told) if machine_words.search(each)] == []
 
 
-def test_only_json_is_read() -> None:
-    """A payload in any other encoding is refused, known to Temporal or not; without keys the settings are named."""
+def test_only_json_payloads_are_read() -> None:
+    """Any other encoding is refused, known to Temporal or not; for encrypted ones the settings are named."""
     encodings = {
         b"binary/plain": "is binary/plain",
         b"binary/null": "is binary/null",
@@ -170,8 +170,8 @@ def test_a_refusal_stays_short() -> None:
     assert refusal.isprintable()
 
 
-def test_a_message_lists_the_first_problems_and_counts_the_rest() -> None:
-    """However many problems there are, and however long, a message is short and leaves none of them out of account."""
+def test_an_error_message_lists_the_first_problems_and_counts_the_rest() -> None:
+    """However many or long the problems are, the message is short and accounts for all of them."""
     for count, text in product((0, 1, 20, 21, 22, 100_000), ("x", "a: wrong\n", "\x1b[31m" * 100, "é" * 100_000)):
         problems = [text] * count
         message = join_problems(problems)
@@ -181,8 +181,8 @@ def test_a_message_lists_the_first_problems_and_counts_the_rest() -> None:
         assert (int(more[1]) if more else 0) == max(0, count - 20 - 1)
 
 
-def test_a_field_deep_in_a_plan_is_suggested_too() -> None:
-    """A misspelt field of a subtask gets its suggestion, though it stands in an optional plan's list."""
+def test_a_misspelled_field_deep_in_a_plan_gets_a_suggestion() -> None:
+    """The field is in a subtask, inside an optional plan's list."""
     data = (
         b'{"decision": "edit", "plan": {"subtasks": [{"id": "T1", "agent": "a", "instruction": "b", "depend_on": []}]}}'
     )
@@ -194,8 +194,8 @@ def test_a_field_deep_in_a_plan_is_suggested_too() -> None:
     )
 
 
-def test_what_our_own_processes_exchange_may_grow() -> None:
-    """A field that a newer writer added is ignored by an older reader."""
+def test_unknown_fields_in_reports_are_ignored() -> None:
+    """An older reader accepts fields that a newer writer added."""
     data = b"""{"session": "s", "goal": "g", "answer": "a", "stop_reason": "completed", "added_later": {"x": 1},
         "timing": {"started_at": "2025-01-01T00:00:00Z", "ended_at": "2025-01-01T00:00:00Z", "wall": "PT0S",
         "subtasks_one_after_another": "PT0S", "critical_path": "PT0S", "speed_up": 1.0}}"""
@@ -206,13 +206,13 @@ def test_what_our_own_processes_exchange_may_grow() -> None:
 
 
 def test_only_a_goal_is_required() -> None:
-    """All else has the stated defaults; surrounding white space does not count, any other is kept."""
+    """Other fields have the stated defaults; surrounding whitespace is removed, inner whitespace is kept."""
     assert _read(b'{"goal": "  a goal\\n"}') == SessionRequest(goal="a goal", crew="research", limits=Limits())
     assert _read(b'{"goal": "one\\ttwo\\r\\nthree\\ffour"}') == SessionRequest(goal="one\ttwo\r\nthree\ffour")
 
 
-def test_criteria_are_a_text_or_a_list_of_them() -> None:
-    """One criterion needs no list; a blank one, and more than twenty, are refused."""
+def test_criteria_are_one_text_or_a_list_of_texts() -> None:
+    """Blank criteria, and more than twenty, are refused."""
     one = SessionRequest.model_validate({"goal": "a goal", "criteria": " Names a date. "})
 
     assert one.criteria == ("Names a date.",)
@@ -228,8 +228,8 @@ GIVEN: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 @given(profile=st.sampled_from(list(PROFILES)), limits=GIVEN)
-def test_limits_are_the_profiles_where_none_are_given(profile: Profile, limits: dict[str, Any]) -> None:
-    """As JSON, as Python, and read again by a worker, a request means the same limits."""
+def test_missing_limits_come_from_the_profile(profile: Profile, limits: dict[str, Any]) -> None:
+    """A request means the same limits as JSON, as Python, and when a worker reads it again."""
     typed = SessionRequest(goal="Find out.", profile=profile, limits=Limits.model_validate(limits))
     read = SessionRequest.model_validate({"goal": "Find out.", "profile": profile, "limits": limits})
 
@@ -240,16 +240,16 @@ def test_limits_are_the_profiles_where_none_are_given(profile: Profile, limits: 
     assert SessionRequest.model_validate_json(typed.model_dump_json()) == typed
 
 
-def test_limits_are_typed_as_people_write_them() -> None:
-    """Numbers and durations in words, for the type checker too, which reads this file."""
+def test_limits_accept_numbers_and_duration_strings() -> None:
+    """The type checker accepts them too, since it reads this file."""
     typed = Limits(budget_usd=1, deadline="10m", subtask_deadline=90)
 
     assert typed == Limits.model_validate({"budget_usd": 1, "deadline": "PT10M", "subtask_deadline": "PT90S"})
 
 
 @given(st.floats(1e-9, 10_000))
-def test_a_limit_is_the_same_on_both_ends_of_the_wire(usd: float) -> None:
-    """It is rounded down to what the wire carries exactly, so no session below has more than it was lent."""
+def test_a_budget_is_equal_on_both_ends_of_the_wire(usd: float) -> None:
+    """It is rounded down to whole nanodollars, so a nested session never has more than it was granted."""
     typed = Limits(budget_usd=usd)
 
     assert Limits.model_validate_json(typed.model_dump_json()) == typed

@@ -21,7 +21,7 @@ def test_the_package_exports_its_public_names() -> None:
     assert set(names) <= set(dir(chargehand))
 
 
-def test_a_name_loads_only_what_it_needs() -> None:
+def test_importing_a_name_loads_only_what_it_needs() -> None:
     """Errors and wire names need neither Temporal nor pydantic, and contracts do not need Temporal."""
     errors = "import chargehand.wire, chargehand.payloads.errors; from chargehand import ErrorType, NotReachable"
     cases: list[tuple[str, list[str]]] = [(errors, []), ("from chargehand import Report", ["pydantic"])]

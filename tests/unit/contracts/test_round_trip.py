@@ -54,8 +54,8 @@ OUTCOMES = st.one_of([contracts(kind) for kind in (Success, Partial, Failure, Es
 )
 @settings(max_examples=settings().max_examples // 5)
 @given(data=st.data())
-def test_what_is_sent_is_what_arrives(values: st.SearchStrategy[object], type_hint: Any, data: st.DataObject) -> None:
-    """Every contract comes back equal and of the same type, to the last nanodollar and character."""
+def test_contracts_survive_a_round_trip(values: st.SearchStrategy[object], type_hint: Any, data: st.DataObject) -> None:
+    """Each comes back equal and of the same type, to the last nanodollar and character."""
     value = data.draw(values)
 
     [back] = CONVERTER.from_payloads(CONVERTER.to_payloads([value]), [type_hint])
@@ -65,8 +65,8 @@ def test_what_is_sent_is_what_arrives(values: st.SearchStrategy[object], type_hi
 
 
 @given(outcome=OUTCOMES, usage=contracts(Usage))
-def test_what_is_usual_is_not_written(outcome: Outcome, usage: Usage) -> None:
-    """A payload has no field that holds its default, at any depth, but for the kind that tells outcomes apart."""
+def test_default_values_are_not_written_to_payloads(outcome: Outcome, usage: Usage) -> None:
+    """At every depth, the only exception is the `kind` that discriminates outcomes."""
     [payload] = CONVERTER.to_payloads([SubtaskResult(outcome=outcome, wasted=usage)])
 
     written = json.loads(payload.data)
@@ -77,8 +77,8 @@ def test_what_is_usual_is_not_written(outcome: Outcome, usage: Usage) -> None:
 @pytest.mark.parametrize("model", [Report, Status, Plan])
 @settings(max_examples=settings().max_examples // 5)
 @given(data=st.data())
-def test_what_clients_read_has_all_fields(model: type[Contract], data: st.DataObject) -> None:
-    """Clients in other languages, and whoever reads the JSON of Temporal's CLI, need not know the defaults."""
+def test_payloads_for_clients_have_all_fields(model: type[Contract], data: st.DataObject) -> None:
+    """Clients in other languages, and readers of the Temporal CLI's JSON, need not know the defaults."""
     value = data.draw(contracts(model))
 
     [payload] = CONVERTER.to_payloads([value])
@@ -86,8 +86,8 @@ def test_what_clients_read_has_all_fields(model: type[Contract], data: st.DataOb
     assert json.loads(payload.data) == value.model_dump(mode="json")
 
 
-def test_the_limits_that_a_session_began_with_are_written_whole() -> None:
-    """A replay reads the limits from the history, whatever the usual ones are by then."""
+def test_the_initial_limits_of_a_session_are_written_completely() -> None:
+    """A replay reads them from the history, even if the defaults have changed since."""
     card = CrewCard(name="c", tier=Tier.SMALL, agents=(), prompt_bytes=0)
 
     [payload] = CONVERTER.to_payloads([SessionFacts(crew=card, models={}, ceilings=Limits())])
@@ -100,10 +100,10 @@ def test_the_limits_that_a_session_began_with_are_written_whole() -> None:
 @pytest.mark.parametrize("kind", [SessionRequest, ConversationRequest])
 @given(data=st.data())
 @settings(max_examples=10)
-def test_a_request_that_asks_for_something_else_is_refused_by_its_fields(
+def test_a_changed_request_under_the_same_id_is_refused_by_field_name(
     kind: type[SessionRequest | ConversationRequest], data: st.DataObject
 ) -> None:
-    """What was sent is asked for again without a word; with another value of a field, exactly that field is named."""
+    """An identical repeated request is accepted; otherwise exactly the fields that differ are named."""
     asked, other = data.draw(contracts(kind)), data.draw(contracts(kind))
     [original] = CONVERTER.from_payloads(CONVERTER.to_payloads([asked]), [kind])
 

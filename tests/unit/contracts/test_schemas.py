@@ -27,8 +27,8 @@ RENEW = (
 )
 
 
-def test_schemas_change_only_on_purpose(tmp_path: Path) -> None:
-    """Every schema that the command writes is the same as the file that was reviewed, and there is no other file."""
+def test_every_schema_matches_its_reviewed_file(tmp_path: Path) -> None:
+    """There are no other files."""
     main(tmp_path / "schemas")
 
     written, reviewed = (
@@ -49,7 +49,7 @@ def _described(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from (found for each in cast("list[Any]", schema) for found in _described(each))
 
 
-def test_stated_bounds_are_the_schemas() -> None:
+def test_bounds_in_descriptions_match_the_schema() -> None:
     """A description that ends with a range, such as "(1 to 4,000 characters)", states the bounds of its field."""
     ranges = [
         (text, [bound.replace(",", "") for bound in found.groups()], json.dumps(schema))
@@ -62,15 +62,15 @@ def test_stated_bounds_are_the_schemas() -> None:
         assert [bound for bound in bounds if not re.search(rf": {bound}\b", schema)] == [], text
 
 
-def test_schemas_are_json_schema() -> None:
-    """Every schema is valid by the metaschema that it names, and says of what it is the schema."""
+def test_every_schema_is_valid_json_schema() -> None:
+    """It also has a description."""
     for name in sorted(schemas()):
         Draft202012Validator.check_schema(schemas()[name])
         assert schemas()[name].get("description"), name
 
 
-def test_every_field_says_what_it_means() -> None:
-    """Each contract has a docstring of its own, and each of its fields a description."""
+def test_every_contract_field_has_a_description() -> None:
+    """Each contract also has its own docstring."""
     public = (getattr(contracts, name) for name in contracts.__all__)
     for model in (each for each in public if isinstance(each, type) and issubclass(each, Contract)):
         silent = [name for name, field in _fields(model).items() if "description" not in field]
@@ -78,7 +78,7 @@ def test_every_field_says_what_it_means() -> None:
         assert silent == []
 
 
-def test_a_whole_number_may_have_a_point() -> None:
+def test_integer_fields_accept_a_decimal_point() -> None:
     """JSON Schema takes 3.0 for an integer, and so does each field that people write."""
     public = [getattr(contracts, name) for name in contracts.__all__]
     written = [each for each in public if isinstance(each, type) and issubclass(each, TypedByPeople)]
@@ -101,7 +101,7 @@ def _required(model: type[Contract]) -> bool:
     return any(each.is_required() for each in model.model_fields.values())
 
 
-def test_the_schema_of_a_request_judges_like_the_reader() -> None:
+def test_the_request_schema_agrees_with_the_parser() -> None:
     """What the published schema allows is read, and what it forbids is refused."""
     cases = [
         '{"goal": "a goal"}',
@@ -127,8 +127,8 @@ def test_the_schema_of_a_request_judges_like_the_reader() -> None:
 @pytest.mark.parametrize("model", [Plan, Report, Limits])
 @settings(max_examples=10)
 @given(data=st.data())
-def test_what_we_write_fits_its_schema(model: type[Contract], data: st.DataObject) -> None:
-    """Plans, reports and limits as they go over the wire are valid by their published schemas."""
+def test_written_contracts_match_their_published_schemas(model: type[Contract], data: st.DataObject) -> None:
+    """This covers plans, reports and limits as sent over the wire."""
     assert _fits(model.__name__, data.draw(drawn(model)).model_dump_json())
 
 

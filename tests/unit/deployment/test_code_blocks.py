@@ -74,8 +74,8 @@ def _words(line: str) -> list[str]:
         return []
 
 
-def test_there_are_blocks() -> None:
-    """What is collected is what the pages contain."""
+def test_every_code_block_of_the_pages_is_collected() -> None:
+    """Their languages are all known."""
     fences = sum(page.read_text(encoding="utf-8").count("```") for page in PAGES)
 
     assert len(BLOCKS) == fences / 2 > 20
@@ -85,8 +85,8 @@ def test_there_are_blocks() -> None:
     }
 
 
-def test_python_compiles() -> None:
-    """With `await` outside of functions, as in a notebook; every name of ours exists."""
+def test_python_blocks_compile() -> None:
+    """`await` is allowed outside functions, as in a notebook, and every imported name of ours exists."""
     for block in (each for each in BLOCKS if each.language == "python"):
         tree = compile(block.text, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
         compile(tree, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -116,15 +116,15 @@ def test_verbs_in_the_text_exist() -> None:
     assert [(verb, page) for verb, page in named if verb not in command_line().commands] == []
 
 
-def test_make_has_the_targets() -> None:
-    """Each word that is no variable is a rule of the Makefile."""
+def test_documented_make_targets_exist() -> None:
+    """Each word after `make` that is not a variable is a rule of the Makefile."""
     for page, words in commands("make"):
         rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
         assert [word for word in words if "=" not in word and word not in rules] == [], page
 
 
-def test_requests_are_requests() -> None:
-    """What is handed to Temporal's own command line as input is a valid request, or a valid message of an update."""
+def test_documented_temporal_inputs_are_valid() -> None:
+    """Each `--input` of a Temporal CLI command is a valid request or update message."""
     found = [words for _, words in commands("temporal") if "--input" in words]
 
     assert found
@@ -136,8 +136,8 @@ def test_requests_are_requests() -> None:
         assert takes.model_validate_json(words[words.index("--input") + 1])
 
 
-def test_shell_blocks_are_shell() -> None:
-    """A shell can read each block that is not a transcript."""
+def test_shell_blocks_have_valid_syntax() -> None:
+    """`sh -n` accepts each block that is not a transcript."""
     scripts = [block for block in BLOCKS if block.language in _SHELL and "$ " not in block.text]
     broken = [
         block.page

@@ -53,8 +53,8 @@ def environment_names_of_the_worker() -> set[str]:
     return {name.upper() for name in names}
 
 
-def test_every_extra_that_is_named_can_be_installed() -> None:
-    """The application has each extra that the image and the pages name, and that `worker` does not bring."""
+def test_every_documented_extra_can_be_installed() -> None:
+    """The application has each extra that the image and the pages name and that `worker` does not include."""
     application, client = (
         tomllib.loads((ROOT / path).read_text(encoding="utf-8"))["project"]["optional-dependencies"]
         for path in ("pyproject.toml", "client/pyproject.toml")
@@ -68,8 +68,8 @@ def test_every_extra_that_is_named_can_be_installed() -> None:
 
 
 @pytest.mark.slow
-def test_the_image_is_built_from_what_its_context_contains(tmp_path: Path) -> None:
-    """The wheels can be built from what `.dockerignore` lets in and the Dockerfile copies, and from nothing else."""
+def test_the_image_builds_from_its_docker_context(tmp_path: Path) -> None:
+    """The wheels need only what `.dockerignore` admits and the Dockerfile copies."""
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     context = {line.removeprefix("!") for line in lines if line.startswith("!")}
     build_stage = DOCKERFILE.read_text(encoding="utf-8").partition("\nFROM $BASE\n")[0]
@@ -110,7 +110,7 @@ def test_images_are_pinned() -> None:
     assert re.findall(r"^ARG BASE=(\S+)$", dockerfile, re.MULTILINE) == ["python:3.13-slim"]
 
 
-def test_our_own_images_have_the_version_of_what_is_in_them() -> None:
+def test_our_images_are_tagged_with_the_package_version() -> None:
     """The compose file, the guide to it and the Kubernetes overlays name the image of this version."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     overlays = (ROOT / "deploy" / "kubernetes" / "overlays").glob("*/kustomization.yaml")
@@ -122,8 +122,8 @@ def test_our_own_images_have_the_version_of_what_is_in_them() -> None:
     assert {tag for found in tags for tag in found} == {version}
 
 
-def test_services_are_bounded() -> None:
-    """Memory, processor and logs are limited, privileges dropped, ports open to this machine only; jobs run once."""
+def test_services_have_limits_and_no_privileges() -> None:
+    """CPU, memory and logs are limited, ports are open to this machine only, and jobs run once."""
     for name, service in SERVICES.items():
         ports = cast("list[str]", service.get("ports", []))
 
@@ -135,15 +135,15 @@ def test_services_are_bounded() -> None:
         assert service["restart"] == ("no" if name in {"temporal-schema", "temporal-namespace"} else "unless-stopped")
 
 
-def test_the_worker_gets_every_setting() -> None:
+def test_the_container_worker_gets_every_setting() -> None:
     """Whatever can be set without containers can be set with them, and nothing is passed on without effect."""
     given = {name for name in SERVICES["worker"]["environment"] if not name.startswith(FOR_OTHERS)}
 
     assert given == environment_names_of_the_worker()
 
 
-def test_the_codec_server_reads_what_workers_write() -> None:
-    """It is told the same of encryption and storage, and its command knows the options that it is given."""
+def test_the_codec_server_has_the_workers_encryption_and_storage() -> None:
+    """Its settings for both match the worker's, and its command knows the options that it gets."""
     worker, codec = SERVICES["worker"], SERVICES["codec-server"]
     told = ("CHARGEHAND_ENCRYPTION_", "CHARGEHAND_STORAGE", *FOR_OTHERS)
 
@@ -156,7 +156,7 @@ def test_the_codec_server_reads_what_workers_write() -> None:
     assert {option.partition("=")[0] for option in options} <= known
 
 
-def test_every_setting_is_documented() -> None:
+def test_every_compose_setting_is_documented() -> None:
     """The table of deploy/README.md has what the compose files take from a user's environment, and nothing else."""
     environments = (SERVICES[name]["environment"] for name in ("worker", "codec-server"))
     passed_on = {name for environment in environments for name, value in environment.items() if value is None}
@@ -170,8 +170,8 @@ def test_every_setting_is_documented() -> None:
     }
 
 
-def test_the_worker_can_write_only_where_it_should() -> None:
-    """The worker's root is read-only; its state is in the volume that clients share, scratch files in memory."""
+def test_the_container_worker_can_write_only_to_state_and_scratch() -> None:
+    """Its root is read-only; state is in the volume shared with clients, scratch files are in memory."""
     worker = SERVICES["worker"]
 
     assert worker["read_only"] is True
@@ -182,16 +182,16 @@ def test_the_worker_can_write_only_where_it_should() -> None:
     assert worker["environment"]["CHARGEHAND_STATE_DIR"] in DOCKERFILE.read_text(encoding="utf-8")
 
 
-def test_the_retention_is_stated() -> None:
-    """The page on retention has the compose file's, which the namespace job gets from there."""
+def test_the_documented_retention_matches_the_compose_file() -> None:
+    """The namespace job gets its retention from there."""
     retention = SERVICES["temporal-namespace"]["environment"]["RETENTION"]
     page = (ROOT / "docs" / "how-to" / "retention.md").read_text(encoding="utf-8")
 
     assert f"{int(retention.removesuffix('h')) // 24} days in the compose file (`RETENTION={retention}`)" in page
 
 
-def test_search_attributes_have_one_list() -> None:
-    """The namespace job, the page on finding sessions and the client's keys have those of the wire, and their types."""
+def test_search_attributes_match_everywhere() -> None:
+    """The namespace job, the page on finding sessions and the client have the names and types of the wire."""
     job = (ROOT / "deploy" / "temporal-namespace.sh").read_text(encoding="utf-8")
     page = (ROOT / "docs" / "how-to" / "finding-sessions.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`Chargehand.*?) \| (\w+) \|", page, re.MULTILINE)
@@ -202,8 +202,8 @@ def test_search_attributes_have_one_list() -> None:
     assert {each.name: each.indexed_value_type.name.title() for each in keys} == SEARCH_ATTRIBUTE_TYPES
 
 
-def test_stopping_workers_are_waited_for() -> None:
-    """What stops a worker, here and in the embedded server, gives it more time than its calls have to finish."""
+def test_the_stop_grace_period_exceeds_the_graceful_shutdown_timeout() -> None:
+    """Compose and the embedded server give a worker more time than its calls have to finish."""
     grace = timedelta(minutes=int(SERVICES["worker"]["stop_grace_period"].removesuffix("m")))
 
     assert grace > GRACEFUL_SHUTDOWN_TIMEOUT
@@ -227,8 +227,8 @@ def temporal_address() -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_the_namespace_job_waits_for_the_server_and_may_run_again(temporal_address: str, tmp_path: Path) -> None:
-    """Started while the server is still starting, it makes the namespace and its search attributes; then nothing."""
+def test_the_namespace_job_waits_for_the_server_and_is_idempotent(temporal_address: str, tmp_path: Path) -> None:
+    """The first run creates the namespace and its search attributes; the second changes nothing."""
     temporal = Path(sys.executable).with_name("temporal")
     path = f"{temporal.parent}{os.pathsep}{os.environ['PATH']}"
     settings = {"TEMPORAL_ADDRESS": temporal_address, "TEMPORAL_NAMESPACE": "ferries", "RETENTION": "48h"}

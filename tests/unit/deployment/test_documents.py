@@ -39,8 +39,8 @@ def test_every_dependency_has_its_licence_and_reason() -> None:
     assert set(listed) - {"package"} == {re.split(r"[\[<>=]", requirement)[0] for requirement in asked}
 
 
-def test_all_packages_have_one_version() -> None:
-    """The version of each package, and those that they ask for of each other, are that of the application."""
+def test_all_packages_have_the_same_version() -> None:
+    """It is the application's, also where the packages depend on each other."""
     files = [project_file(name) for name in PROJECTS]
     extras = [
         each for file in files for group in file["project"].get("optional-dependencies", {}).values() for each in group
@@ -54,7 +54,7 @@ def test_all_packages_have_one_version() -> None:
 
 
 def test_the_list_of_decisions_is_complete() -> None:
-    """Each page is in the list under its own title, and says what the decision costs and when it falls."""
+    """Each page is listed under its own title, and states its cost and what would change our mind."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in DECISIONS.glob("0*.md")}
 
     listed = re.findall(r"^(\d+)\. \[(.+)\]\((.+)\)$", (DECISIONS / "README.md").read_text(encoding="utf-8"), re.M)
@@ -148,14 +148,14 @@ def test_every_risk_has_a_control_and_a_test() -> None:
     assert [test for tests in tested.values() for test in tests if not (ROOT / test).exists()] == []
 
 
-def test_every_test_of_a_class_exists() -> None:
-    """A class cannot hold because a file was renamed."""
+def test_every_test_of_an_attack_class_exists() -> None:
+    """Renaming a file must not silently drop a test from its class."""
     for name in CLASSES:
         assert [path for path in CLASSES[name].tests if not (ROOT / path).exists()] == []
 
 
-def test_pages_are_written_from_their_figures() -> None:
-    """Nobody edits the pages of `make bench`, `make load`, `make chaos` and `make nightly` by hand."""
+def test_generated_pages_match_their_figures() -> None:
+    """The pages of `make bench`, `make load`, `make chaos` and `make nightly` are never edited by hand."""
     results = ROOT / "benchmarks" / "results"
     kept = {name: json.loads((results / f"{name}.json").read_text("utf-8")) for name in (*pages.WRITTEN, "load")}
     written = {name: pages.page(name, kept[name]) for name in pages.WRITTEN}
@@ -164,8 +164,8 @@ def test_pages_are_written_from_their_figures() -> None:
     assert {name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in written} == written
 
 
-def test_no_page_names_a_place_on_the_machine_that_wrote_it() -> None:
-    """Pages that commands write quote what others say, paths among it."""
+def test_no_page_contains_a_path_of_the_machine_that_generated_it() -> None:
+    """Generated pages quote output of other programs, which may include paths."""
     of_a_machine = re.compile(r"/(root|work|Users|tmp/pytest)/")
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *documents()]
 

@@ -34,8 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def test_the_tests_of_a_page_pass(folder: Path) -> None:
-    """A reader who copies the files has tests that pass, with no plug-in of pytest's."""
+def test_the_tests_shown_on_the_own_tools_page_pass(folder: Path) -> None:
+    """They pass for a reader who copies the files, without a pytest plug-in."""
     files = files_of("own-tools")
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -46,8 +46,8 @@ def test_the_tests_of_a_page_pass(folder: Path) -> None:
     assert [test() for test in tests] == [None, None]
 
 
-async def test_what_is_wrong_with_a_session_is_said(folder: Path) -> None:
-    """An unknown crew fails as it does on a server; a folder without crews and a reply of no turn are named."""
+async def test_run_session_reports_what_is_wrong(folder: Path) -> None:
+    """An unknown crew fails as on a server; a missing folder, an invalid reply and an unknown tool are named."""
     with pytest.raises(SessionFailed, match="crew: there is no crew 'shop'; there are"):
         await run_session(SessionRequest(goal="Refund order A-17.", crew="shop"), Script())
     with pytest.raises(UnusableSettings, match="there is no such folder"):

@@ -51,8 +51,8 @@ def references(container: Manifest, kind: str) -> set[str]:
     return {each[kind]["name"] for each in container["envFrom"] if kind in each}
 
 
-def test_the_worker_may_do_the_same_as_under_compose() -> None:
-    """The same user, root, capabilities, memory, processors, scratch files, time to stop and health check."""
+def test_the_kubernetes_worker_has_the_limits_of_the_compose_worker() -> None:
+    """User, root, capabilities, memory, CPU, scratch files, grace period and health check are the same."""
     pod, composed = pod_of("worker"), service("worker")
     container, limits = only(pod), composed["deploy"]["resources"]["limits"]
     dockerfile = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
@@ -73,8 +73,8 @@ def test_the_worker_may_do_the_same_as_under_compose() -> None:
 
 
 @pytest.mark.parametrize("name", ["worker", "console"])
-def test_pods_are_confined(name: str) -> None:
-    """No root, no way to more privileges, no token of the cluster, no variables that Kubernetes makes of services."""
+def test_pods_are_unprivileged(name: str) -> None:
+    """They have no root user, privilege escalation, cluster token or service variables."""
     pod = pod_of(name)
     security, own = pod["securityContext"], only(pod)["securityContext"]
 
@@ -88,8 +88,8 @@ def test_pods_are_confined(name: str) -> None:
     assert only(pod)["resources"]["limits"].keys() == {"cpu", "memory"}
 
 
-def test_only_workers_have_the_keys_of_model_providers() -> None:
-    """The console gets what it shares with workers, and its own."""
+def test_only_worker_pods_have_model_provider_keys() -> None:
+    """The console gets the settings that it shares with workers, and its own."""
     worker, console = only(pod_of("worker")), only(pod_of("console"))
 
     for kind in ("configMapRef", "secretRef"):
@@ -97,16 +97,16 @@ def test_only_workers_have_the_keys_of_model_providers() -> None:
         assert references(console, kind) == {"chargehand-shared", "chargehand-console"}
 
 
-def test_settings_have_names_that_the_worker_knows() -> None:
-    """A misspelt setting would do nothing. No secret stands in a manifest."""
+def test_manifests_use_only_known_setting_names() -> None:
+    """A misspelled setting would have no effect. No manifest contains a Secret."""
     written = "\n".join(file.read_text("utf-8") for file in FOLDER.rglob("*.yaml"))
 
     assert {name for name in re.findall(rf"\b{PREFIX}\w+", written) if not name.endswith("_SERVICE_HOST")} <= SETTINGS
     assert "kind: Secret\n" not in written
 
 
-def test_ports_are_opened_where_something_listens() -> None:
-    """What a container listens on, its port and its network policy are one number."""
+def test_manifest_ports_match_what_containers_listen_on() -> None:
+    """Container port and network policy have the number that the container is told to listen on."""
     worker, console = only(pod_of("worker")), only(pod_of("console"))
     listens = {
         "worker": environment(worker)["CHARGEHAND_METRICS_ADDRESS"].rpartition(":")[2],
@@ -121,8 +121,8 @@ def test_ports_are_opened_where_something_listens() -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_overlays_render_into_manifests_that_fit_each_other(overlay: str) -> None:
-    """Each settings file, scaling target and set of labels that is referred to is there."""
+def test_overlays_render_manifests_whose_references_resolve(overlay: str) -> None:
+    """Every settings file, scaling target and label set that is referenced exists."""
     manifests = render(overlay)
     there = {(each["kind"], each["metadata"]["name"]) for each in manifests}
     workloads = [each for each in manifests if each["kind"] in {"Deployment", "WorkerDeployment"}]
@@ -143,8 +143,8 @@ def test_overlays_render_into_manifests_that_fit_each_other(overlay: str) -> Non
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_manifests_are_what_their_kinds_take(overlay: str) -> None:
-    """Strictly: a field that a kind does not know is refused."""
+def test_manifests_match_the_schemas_of_their_kinds(overlay: str) -> None:
+    """Validation is strict: an unknown field is refused."""
     manifests = render(overlay)
     unknown = {"notAField": 1}
     spoilt = [each | unknown for each in manifests]
@@ -155,8 +155,8 @@ def test_manifests_are_what_their_kinds_take(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_pods_survive_what_clusters_do_to_them(overlay: str) -> None:
-    """Each Deployment has a disruption budget and rolls; its replicas are set in one place: there, or by a scaler."""
+def test_deployments_survive_disruptions_and_rollouts(overlay: str) -> None:
+    """Each has a disruption budget and a rolling update; replicas are set in one place: there, or by a scaler."""
     manifests = render(overlay)
     scaled = {each["spec"]["scaleTargetRef"]["name"] for each in manifests if "scaleTargetRef" in each.get("spec", {})}
     budgets = [each["spec"]["selector"]["matchLabels"] for each in manifests if each["kind"] == "PodDisruptionBudget"]
@@ -169,8 +169,8 @@ def test_pods_survive_what_clusters_do_to_them(overlay: str) -> None:
         assert any(budget.items() <= spec["template"]["metadata"]["labels"].items() for budget in budgets)
 
 
-def test_networks_let_through_what_pods_need() -> None:
-    """Spans go to a collector; with `cloud-identity`, pods get their credentials, and sandboxes never do."""
+def test_network_policies_allow_spans_and_cloud_credentials() -> None:
+    """With `cloud-identity`, pods can fetch their credentials, but sandboxes never can."""
     templates = {name: spec["template"] for name, spec in specs("separate", "Deployment").items()}
     accounts = {name: template["spec"]["serviceAccountName"] for name, template in templates.items()}
     known_to_azure = [
@@ -194,8 +194,8 @@ def test_networks_let_through_what_pods_need() -> None:
     assert known_to_azure == ["true", "true"]
 
 
-def test_sandboxes_have_no_key_of_a_model_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their pods get none of the workers' secrets and settings, and the two have queues and roles that fit."""
+def test_sandbox_pods_have_no_model_provider_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They get none of the workers' secrets and settings, and both have matching queues and roles."""
     data = {each["metadata"]["name"]: each["data"] for each in render("separate") if each["kind"] == "ConfigMap"}
     containers = {name: only(spec["template"]["spec"]) for name, spec in specs("separate", "Deployment").items()}
     read_as: dict[str, Settings] = {}

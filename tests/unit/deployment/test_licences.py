@@ -65,8 +65,8 @@ def is_permissive(licence: str) -> bool:
     return any(all(part in _PERMISSIVE for part in alternative.split(" AND ")) for alternative in licence.split(" OR "))
 
 
-def test_no_licence_is_unknown() -> None:
-    """Each package that is installed here has a permissive licence, or one that was judged."""
+def test_every_installed_package_has_an_accepted_licence() -> None:
+    """The licence is permissive, or has been reviewed."""
     licences: dict[str, str] = {}
     for name in shipped():
         try:
@@ -79,8 +79,8 @@ def test_no_licence_is_unknown() -> None:
     assert {name: licence for name, licence in licences.items() if not is_permissive(licence)} == judged
 
 
-def test_each_package_has_the_licence() -> None:
-    """A file of its own: a link would lead out of a source distribution, which could then not be unpacked."""
+def test_each_of_our_packages_contains_the_licence_file() -> None:
+    """It is a copy: a link would leave the source distribution, which then could not be unpacked."""
     whole = (ROOT / "LICENSE").read_bytes()
 
     for folder in ("client", "cli", "plugins", "deploy/worker"):
@@ -88,8 +88,8 @@ def test_each_package_has_the_licence() -> None:
         assert (licence.is_symlink(), licence.read_bytes()) == (False, whole)
 
 
-def test_no_dependency_runs_at_the_start_of_every_python() -> None:
-    """A `.pth` file or a `sitecustomize` runs in each process of an environment, whatever that imports."""
+def test_no_dependency_runs_code_when_python_starts() -> None:
+    """A `.pth` file or a `sitecustomize` runs in every process of an environment, whatever it imports."""
     starting = {
         each.name.lower()
         for each in distributions()
@@ -101,7 +101,7 @@ def test_no_dependency_runs_at_the_start_of_every_python() -> None:
     assert _STARTS_WITH_PYTHON.isdisjoint(shipped())
 
 
-def test_every_file_of_the_lock_has_its_hash() -> None:
+def test_every_locked_file_has_a_hash() -> None:
     """A package whose files were replaced is not installed."""
     of_others = [each for each in LOCKED if each["name"] not in _OURS]
     files = [

@@ -78,14 +78,14 @@ def given(result: subprocess.CompletedProcess[str]) -> list[str]:
     ],
     ids=["the example", "a goal alone", "documents of the home folder, which some shells do not expand"],
 )
-def test_run_asks_the_question_over_its_documents(project: Path, said: tuple[str, ...], asked: list[str]) -> None:
-    """`make run` alone asks the example; its documents never slip into somebody's own question."""
+def test_make_run_asks_its_goal_over_its_documents(project: Path, said: tuple[str, ...], asked: list[str]) -> None:
+    """Without arguments it asks the example; the example's documents are never added to a user's own question."""
     assert given(make(project, "run", *said, environment={"HOME": "/home/ada"})) == ["run", *asked]
 
 
 @pytest.mark.parametrize(("code", "ends"), [(3, 0), (1, 2), (4, 2)])
-def test_a_report_with_gaps_is_no_error_of_make(project: Path, code: int, ends: int) -> None:
-    """The exit code is named in a line; make reports an error only where there is no report."""
+def test_make_run_succeeds_for_a_report_with_gaps(project: Path, code: int, ends: int) -> None:
+    """The exit code is printed; make fails only if there is no report."""
     (project / ".venv" / "bin" / "chargehand").write_text(f"#!/bin/sh\nexit {code}\n", encoding="utf-8")
     result = make(project, "run")
 
@@ -108,8 +108,8 @@ def test_a_report_with_gaps_is_no_error_of_make(project: Path, code: int, ends: 
     ),
 )
 @pytest.mark.parametrize("way", ["argument", "environment"])
-def test_any_characters_of_a_goal_arrive_untouched(project: Path, goal: str, way: str) -> None:
-    """A question is text: neither make nor the shell reads it."""
+def test_make_run_passes_any_goal_text_unchanged(project: Path, goal: str, way: str) -> None:
+    """Neither make nor the shell interprets the question."""
     result = (
         make(project, "run", f"GOAL={goal}", "DOCS=my $papers/2025")
         if way == "argument"
@@ -126,14 +126,14 @@ BROWSER = ["-m", "browser and not nightly", "-n", "2", "--dist", "loadfile", "te
     ("said", "chosen"),
     [("MODEL=local", ["-m", "local_llm"]), ("BROWSER=1", ["-n", "3", "--dist", "worksteal", *BROWSER])],
 )
-def test_tests_that_need_more_are_run_by_name(project: Path, said: str, chosen: list[str]) -> None:
-    """They are no part of the others, since they need what is not installed for them."""
+def test_make_test_runs_model_and_browser_tests_only_on_request(project: Path, said: str, chosen: list[str]) -> None:
+    """They need things that are not installed for the other tests."""
     assert given(make(project, "test", said)) == ["-m", "pytest", "-q", *chosen]
     assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
 
 
-def test_only_what_is_missing_is_installed(project: Path) -> None:
-    """What runs is enough for `run`; the tools of development are added once, and stay."""
+def test_make_installs_only_missing_dependencies(project: Path) -> None:
+    """`run` needs no development tools; other targets add them once and keep them."""
 
     def installs(*words: str) -> list[str]:
         return [line for line in make(project, "-n", *words).stdout.splitlines() if "bootstrap.sh" in line]
@@ -144,8 +144,8 @@ def test_only_what_is_missing_is_installed(project: Path) -> None:
     assert installs("run", "EXTRAS=charts s3") == ["sh bootstrap.sh --extra charts", "sh bootstrap.sh --extra s3"]
 
 
-def test_another_python_has_an_environment_of_its_own(project: Path) -> None:
-    """PYTHON of another version than .venv's uses an environment beside it; of the same version, .venv itself."""
+def test_make_uses_a_separate_environment_for_another_python_version(project: Path) -> None:
+    """If PYTHON has the version of .venv, .venv itself is used."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     settings = project / ".venv" / "pyvenv.cfg"
 
@@ -164,8 +164,8 @@ def test_another_python_has_an_environment_of_its_own(project: Path) -> None:
         (("test", "PYTHON=python3.99"), "PYTHON=python3.99 does not run"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_remedy(project: Path, said: tuple[str, ...], told: str) -> None:
-    """Documents alone say nothing about what is wanted; a mistyped interpreter is never replaced by another one."""
+def test_unusable_make_arguments_are_refused_with_the_remedy(project: Path, said: tuple[str, ...], told: str) -> None:
+    """Documents need a question, and a mistyped interpreter is never replaced by another."""
     result = make(project, *said)
 
     assert (result.returncode, told in result.stderr) == (2, True)
@@ -182,8 +182,8 @@ def test_what_makes_no_sense_is_refused_with_the_remedy(project: Path, said: tup
     ],
     ids=["too old", "without venv, as on Debian"],
 )
-def test_an_unfit_python_is_named_with_the_remedy(project: Path, python3: str, remedies: tuple[str, ...]) -> None:
-    """A machine whose Python is too old, or lacks a part, is told so and what to do."""
+def test_an_unsuitable_python_is_named_with_the_remedy(project: Path, python3: str, remedies: tuple[str, ...]) -> None:
+    """It may be too old, or lack the venv module."""
     programs = fake_programs(project, python3=f"#!/bin/sh\n{python3}\n")
     shutil.rmtree(project / ".venv")
 
@@ -201,8 +201,8 @@ def installed(project: Path, uv: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(project)}
 
 
-def test_installations_wait_for_each_other(project: Path) -> None:
-    """While one call holds the lock, another says that it waits, and goes on when the lock is free."""
+def test_concurrent_installations_wait_for_each_other(project: Path) -> None:
+    """While one holds the lock, another reports that it is waiting, and continues when the lock is free."""
     with (project / ".venv.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with subprocess.Popen(

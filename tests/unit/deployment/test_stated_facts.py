@@ -44,8 +44,8 @@ def _in_code() -> Iterator[tuple[str, str]]:
             yield page, found[1]
 
 
-def test_settings_exist() -> None:
-    """Each `CHARGEHAND_*` variable of a page, or each that begins as it says, is read by a worker or a command."""
+def test_documented_settings_exist() -> None:
+    """A worker or command reads each `CHARGEHAND_*` variable or prefix that a page names."""
     fields = settings_type().model_fields
     known = {f"CHARGEHAND_{name}".upper() for name in [*fields, *installed().variables]} | SETTINGS | _OF_IMAGES
     known |= {name for name in installed().variables if name.startswith("CHARGEHAND_")}
@@ -59,8 +59,8 @@ def test_settings_exist() -> None:
     ] == []
 
 
-def test_stated_defaults_of_settings() -> None:
-    """A variable with a number in brackets, or a number "by default" behind it, has that default."""
+def test_documented_setting_defaults_match_the_code() -> None:
+    """This covers a number in brackets after a variable, and a number followed by "by default"."""
     stated = re.compile(r"`CHARGEHAND_([A-Z_]+)`(?: \(([\d,]+)\)|[^.|`]{0,60}?, ([\d,]+) by default)")
     fields = settings_type().model_fields
     found = [each for text in TEXTS.values() for each in stated.findall(" ".join(text.split()))]
@@ -80,8 +80,8 @@ def _commands(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
         yield path, {option for each in parameters for option in (*each.opts, *each.secondary_opts)}
 
 
-def test_options_in_the_text_exist() -> None:
-    """Each `--option` in a sentence is one of its verb, or of any verb if it stands alone."""
+def test_documented_options_exist() -> None:
+    """Each `--option` in a sentence belongs to its verb, or to any verb if it stands alone."""
     options = dict(_commands(command_line()))
     every = {each for of_one in options.values() for each in of_one}
     every |= {*_STATED["options_of_others"], "--help"}
@@ -96,8 +96,8 @@ def test_options_in_the_text_exist() -> None:
     assert unknown == []
 
 
-def test_fields_of_contracts_exist() -> None:
-    """What is written as a field of a report, a status or limits is one."""
+def test_documented_contract_fields_exist() -> None:
+    """This covers fields of reports, statuses and limits."""
     contracts: dict[str, type[BaseModel]] = {"report": Report, "status": Status, "limits": ConversationLimits}
     named = [
         (page, *found) for page, code in _in_code() for found in re.findall(r"^(report|status|limits)\.(\w+)$", code)
@@ -108,8 +108,8 @@ def test_fields_of_contracts_exist() -> None:
     assert [each for each in named if each[2] not in contracts[each[1]].model_fields] == []
 
 
-def test_metrics_exist() -> None:
-    """Each `chargehand_*` metric of a page is one that workers record."""
+def test_documented_metrics_exist() -> None:
+    """Workers record each `chargehand_*` metric that a page names."""
     code = "".join(path.read_text(encoding="utf-8") for folder in _RECORDING for path in (ROOT / folder).rglob("*.py"))
     named = {(name, page) for page, text in _in_code() for name in re.findall(r"^chargehand_[a-z_]+$", text)}
     others = {"chargehand_worker", "chargehand_plugins", "chargehand_cli", "chargehand_temporal"}
@@ -118,7 +118,7 @@ def test_metrics_exist() -> None:
     assert [(name, page) for name, page in sorted(named) if f'"{name}"' not in code and name not in others] == []
 
 
-def test_limits_and_profiles() -> None:
+def test_documented_limits_and_profiles_match_the_code() -> None:
     """The tables state the defaults of limits, the options of `chargehand run`, and each profile."""
     page = TEXTS["docs/limits.md"]
 
@@ -144,7 +144,7 @@ _TABLES: list[tuple[str, str, set[str]]] = [
 
 
 @pytest.mark.parametrize(("page", "heading", "names"), _TABLES, ids=[heading for _, heading, _ in _TABLES])
-def test_tables_are_complete(page: str, heading: str, names: set[str]) -> None:
+def test_documented_tables_are_complete(page: str, heading: str, names: set[str]) -> None:
     """A table of fields, options, methods or error types has each of them, and no other."""
     after = re.split(rf"^#+ {heading}$", TEXTS[f"docs/{page}.md"], flags=re.MULTILINE)[1]
     part = re.split(r"^#+ [A-Z]", after, maxsplit=1, flags=re.MULTILINE)[0]
@@ -161,7 +161,7 @@ def _written(value: object) -> str:
 
 
 @pytest.mark.parametrize(("page", "sentence", "places"), STATED, ids=[sentence for _, sentence, _ in STATED])
-def test_numbers_are_those_of_the_code(page: str, sentence: str, places: list[str]) -> None:
+def test_documented_numbers_match_the_constants(page: str, sentence: str, places: list[str]) -> None:
     """A number in a sentence is the constant that holds it."""
     text = (ROOT / page).read_text(encoding="utf-8")
 
@@ -192,8 +192,8 @@ def _number(place: str) -> str:
     return f"{number / float(divisor or 1):.15g}" if isinstance(number, int | float) else str(number)
 
 
-def test_defaults_of_the_table_of_deployment() -> None:
-    """A default that is written out is the setting's, and one without a default has none."""
+def test_documented_deployment_defaults_match_the_settings() -> None:
+    """A setting listed as "none" has no default."""
     fields = {
         str(field.validation_alias or f"chargehand_{name}").upper(): field.default
         for name, field in settings_type().model_fields.items()

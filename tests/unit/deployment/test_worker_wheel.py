@@ -5,8 +5,8 @@ import pytest
 from deploy.worker.build_hook import rename_imports
 
 
-def test_imports_of_moved_modules_are_renamed_and_nothing_else() -> None:
-    """Other imports, relative ones, texts and line numbers stay as they are."""
+def test_the_wheel_build_renames_only_imports_of_moved_modules() -> None:
+    """Other imports, relative ones, strings and line numbers stay unchanged."""
     source = '''"""Reads `activities.contracts.tool`."""
 from activities.contracts.tool import (
     Tool,
@@ -24,8 +24,8 @@ def late():
     )
 
 
-def test_what_cannot_be_renamed_stops_the_build() -> None:
-    """A module that would not be found in the wheel is named with its line."""
+def test_an_import_that_cannot_be_renamed_stops_the_wheel_build() -> None:
+    """The error gives the line of the module that would not be found in the wheel."""
     cases = ["import activities.contracts.tool\n", 'start("workflows.registry")\n', 'f"activities.{x}"\n']
     for source in cases:
         with pytest.raises(ValueError, match=r"module\.py:1: "):

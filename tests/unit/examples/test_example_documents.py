@@ -36,8 +36,8 @@ def tables() -> Iterator[duckdb.DuckDBPyConnection]:
     connection.close()
 
 
-def test_the_published_answers_are_what_the_tables_say(tables: duckdb.DuckDBPyConnection) -> None:
-    """Each SQL query of the examples' README gives exactly the table that is printed below it."""
+def test_the_readme_answers_match_the_example_tables(tables: duckdb.DuckDBPyConnection) -> None:
+    """Each SQL query in the examples' README returns exactly the table printed below it."""
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     pairs = re.findall(r"```sql\n(.*?)\n```\n\n\|[^\n]*\n\|[-|]*\n((?:\|[^\n]*\n)+)", readme, re.DOTALL)
 
@@ -48,8 +48,8 @@ def test_the_published_answers_are_what_the_tables_say(tables: duckdb.DuckDBPyCo
     assert answers == printed
 
 
-def test_the_published_quotations_are_in_the_manual() -> None:
-    """The words that the README says the manual has on page 2 are there."""
+def test_the_readme_quotations_are_in_the_example_manual() -> None:
+    """They are on page 2, as the README says."""
     readme = " ".join((EXAMPLES / "README.md").read_text(encoding="utf-8").replace("\n> ", " ").split())
     quotation = re.search(r"(To prevent engine faults.*?alarm\.)", readme)
     shorter = re.search(r'lost vane "(.*?)"', readme)
@@ -63,8 +63,8 @@ def test_the_published_quotations_are_in_the_manual() -> None:
     assert shorter[1] in page
 
 
-def test_the_types_are_those_of_the_contracts() -> None:
-    """Each field is one of the message's, and of what is sent, those are optional that need not be there."""
+def test_the_typescript_types_match_the_contracts() -> None:
+    """Each field exists in the contract; in what is sent, exactly the fields with defaults are optional."""
     text = (EXAMPLES / "typescript" / "src" / "messages.mts").read_text(encoding="utf-8")
     interfaces: dict[str, str] = dict(re.findall(r"export interface (\w+) \{\n(.*?)\n\}", text, re.DOTALL))
     for name in sorted(interfaces.keys() - {"Updates"}):  # the table of messages, not a contract

@@ -19,21 +19,21 @@ ENCRYPTION = Encryption({"old": OLD, "new": NEW}, "new")
 
 
 @given(st.binary(max_size=4_000), st.sampled_from([PAYLOAD, ARTIFACT]))
-def test_what_is_sealed_can_be_opened(content: bytes, purpose: str) -> None:
-    """Opening gives back exactly what was sealed, compressed or not."""
+def test_encrypted_content_can_be_decrypted(content: bytes, purpose: str) -> None:
+    """It comes back unchanged, compressed or not."""
     assert ENCRYPTION.open(ENCRYPTION.seal(content, purpose), purpose) == content
 
 
 @pytest.mark.parametrize("example", json.loads(SEALED.read_bytes()), ids=lambda example: example["key_id"])
-def test_what_clients_in_other_languages_open_is_opened(example: dict[str, str]) -> None:
-    """The format of sealed payloads does not change: the examples that the TypeScript codec opens are opened here."""
+def test_payloads_in_the_shared_encryption_format_can_be_decrypted(example: dict[str, str]) -> None:
+    """The format must not change: these are the examples that the TypeScript codec decrypts."""
     encryption = Encryption({example["key_id"]: base64.b64decode(example["key"])}, example["key_id"])
 
     assert encryption.open(base64.b64decode(example["sealed"]), PAYLOAD) == example["content"].encode()
 
 
-def test_sealed_content_tells_nothing() -> None:
-    """Sealed bytes hold neither the content nor its key, compressed or not, and are different each time."""
+def test_encrypted_content_reveals_nothing() -> None:
+    """It contains neither content nor key, compressed or not, and differs each time."""
     content = b"the canary sings " * 200
 
     sealed = ENCRYPTION.seal(content) + ENCRYPTION.seal(b"the canary sings")
@@ -45,8 +45,8 @@ def test_sealed_content_tells_nothing() -> None:
 
 
 @given(st.data(), st.booleans())
-def test_what_was_changed_or_cut_is_refused(data: st.DataObject, is_cut: bool) -> None:  # noqa: FBT001
-    """Whatever single bit is flipped, also in the header, and wherever it is cut short, nothing is read."""
+def test_tampered_or_truncated_content_is_refused(data: st.DataObject, is_cut: bool) -> None:  # noqa: FBT001
+    """Any single flipped bit, in the header too, and any truncation is detected."""
     sealed = bytearray(ENCRYPTION.seal(b"content" * 300))
     place = data.draw(st.integers(0, len(sealed) - 1))
     if is_cut:
@@ -58,8 +58,8 @@ def test_what_was_changed_or_cut_is_refused(data: st.DataObject, is_cut: bool) -
         ENCRYPTION.open(bytes(sealed))
 
 
-def test_old_keys_open_what_they_sealed() -> None:
-    """After a rotation new content is sealed with the new key, and old content is still read."""
+def test_old_keys_still_decrypt_after_a_rotation() -> None:
+    """New content is encrypted with the new key."""
     before = Encryption({"old": OLD}, "old").seal(b"content")
 
     assert ENCRYPTION.open(before) == b"content"
@@ -70,8 +70,8 @@ def _keys(**keys: bytes) -> str:
     return json.dumps({name: base64.b64encode(key).decode() for name, key in keys.items()})
 
 
-def test_keys_come_from_settings(tmp_path: Path) -> None:
-    """From the setting itself or a private file that it names; one that others can read is refused with the remedy."""
+def test_encryption_keys_are_read_from_a_setting_or_a_private_file(tmp_path: Path) -> None:
+    """A file that others can read is refused with the remedy."""
     file = tmp_path / "keys.json"
     file.write_text(_keys(one=OLD))
     file.chmod(0o600)
@@ -90,8 +90,8 @@ def test_keys_come_from_settings(tmp_path: Path) -> None:
         encryption_from(str(file), "one")
 
 
-def test_settings_that_cannot_be_used_are_refused() -> None:
-    """Half a setting, or one that cannot be used, is an error: never a start without encryption."""
+def test_unusable_encryption_settings_are_refused() -> None:
+    """An incomplete or invalid setting is an error; a worker never falls back to starting without encryption."""
     cases: list[tuple[str | None, str | None, str]] = [
         (_keys(one=OLD), None, "CHARGEHAND_ENCRYPTION_KEY_ID is not set"),
         (None, "one", "CHARGEHAND_ENCRYPTION_KEYS is not set"),
@@ -112,8 +112,8 @@ def test_settings_that_cannot_be_used_are_refused() -> None:
         assert base64.b64encode(OLD).decode() not in str(refusal.value)
 
 
-def test_what_was_sealed_otherwise_is_not_opened() -> None:
-    """Neither for another purpose, nor by another key of the same name, nor without its key, which is named."""
+def test_content_is_decrypted_only_with_the_same_purpose_and_key() -> None:
+    """Another purpose or another key of the same name fails, and a missing key is named."""
     with pytest.raises(SealBroken):
         ENCRYPTION.open(ENCRYPTION.seal(b"content", ARTIFACT), PAYLOAD)
     with pytest.raises(SealBroken, match="another one than the key of that name"):

@@ -33,8 +33,8 @@ def _open_to_all(folder: Path) -> Path:
     return folder
 
 
-async def test_a_payload_is_one_private_file(tmp_path: Path) -> None:
-    """It lies compressed; storing it again adds nothing, and renews the time by which old payloads are deleted."""
+async def test_a_stored_payload_is_one_compressed_private_file(tmp_path: Path) -> None:
+    """Storing it again adds nothing but renews its modification time, which delays deletion."""
     directory = PayloadDirectory(_open_to_all(tmp_path), "default")
     await directory.store(STORING, [LARGE])
     [file] = _files(tmp_path)
@@ -48,8 +48,8 @@ async def test_a_payload_is_one_private_file(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_payloads_come_back_from_every_place_and_a_damaged_one_can_be_stored_anew(place: str) -> None:
-    """Storing one twice is harmless; other content is never read as if it were right; storing again mends it."""
+async def test_payloads_round_trip_and_damaged_ones_can_be_stored_again(place: str) -> None:
+    """Storing twice is harmless, and a damaged payload is never returned as if it were valid."""
     driver = storage_from_text(place, "default").driver
     payloads = [LARGE, Payload(metadata={"encoding": b"json/plain"}, data=b"1"), LARGE]
     claims = await driver.store(STORING, payloads)
@@ -65,7 +65,7 @@ async def test_payloads_come_back_from_every_place_and_a_damaged_one_can_be_stor
     assert await driver.retrieve(FETCHING, claims) == payloads
 
 
-async def test_a_missing_payload_is_named(place: str) -> None:
+async def test_a_missing_payload_error_names_its_digest_and_storage(place: str) -> None:
     """A payload that is gone is an error that says which and where it was looked for."""
     gone = StorageDriverClaim(claim_data={"sha256": "0" * 64})
 
@@ -73,8 +73,8 @@ async def test_a_missing_payload_is_named(place: str) -> None:
         await storage_from_text(place, "default").driver.retrieve(FETCHING, [gone])
 
 
-async def test_a_reference_leads_nowhere_else(tmp_path: Path) -> None:
-    """A reference that is no digest is refused, so a forged one cannot name another file."""
+async def test_a_forged_payload_reference_cannot_name_another_file(tmp_path: Path) -> None:
+    """A reference that is not a digest is refused."""
     for digest in ("../../secret", "", "A" * 64, "0" * 63, "0" * 64 + "/x"):
         (tmp_path / "secret").write_bytes(b"\0secret")
         with pytest.raises(StoredPayloadMissing):
@@ -83,14 +83,14 @@ async def test_a_reference_leads_nowhere_else(tmp_path: Path) -> None:
             )
 
 
-def test_namespaces_stay_below_the_root(tmp_path: Path) -> None:
-    """Whatever a namespace is called, its payloads lie in one folder right below the root."""
+def test_payload_namespaces_stay_below_the_storage_root(tmp_path: Path) -> None:
+    """Whatever its name, a namespace has exactly one folder directly below the root."""
     for namespace in ("../..", "a/b", ".", "team.abc12"):
         assert PayloadDirectory(tmp_path, namespace).folder.resolve().parent == tmp_path.resolve()
 
 
-async def test_only_large_payloads_are_stored_elsewhere(tmp_path: Path) -> None:
-    """Above the threshold the history has a reference, and readers see no difference; encryption holds there too."""
+async def test_only_large_payloads_are_stored_externally(tmp_path: Path) -> None:
+    """Above the threshold the history has a reference; readers see no difference, and encryption still applies."""
     storage = Storage(PayloadDirectory(tmp_path, "default"))
     values = ["short", "canary " + os.urandom(40_000).hex()]
     for encryption in (None, Encryption({"one": bytes(32)}, "one")):
@@ -103,8 +103,8 @@ async def test_only_large_payloads_are_stored_elsewhere(tmp_path: Path) -> None:
     assert sorted(b"binary/encrypted" in file.read_bytes() for file in _files(tmp_path)) == [False, True]
 
 
-def test_storage_that_cannot_be_used_is_refused() -> None:
-    """A setting that names no storage is an error that shows how one is named."""
+def test_an_unusable_storage_setting_is_refused() -> None:
+    """The error shows a valid form."""
     cases = [
         ("payloads", "absolute path"),
         ("ftp://host/x", "absolute path"),
@@ -119,7 +119,7 @@ def test_storage_that_cannot_be_used_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["CHARGEHAND_STORAGE_THRESHOLD", "CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN"])
-def test_settings_of_clients_are_checked(name: str) -> None:
+def test_invalid_client_storage_settings_are_refused_by_name(name: str) -> None:
     """A value of the wrong kind is an error that names the setting."""
     with pytest.raises(ProtectionSettingsError, match=name):
         protection_from({name: "-many"}, "default")
@@ -128,7 +128,9 @@ def test_settings_of_clients_are_checked(name: str) -> None:
 @pytest.mark.parametrize(
     ("place", "adapter", "library"), [("s3://payloads", "s3", "boto3"), ("gs://payloads", "gcs", "google.cloud")]
 )
-def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, adapter: str, library: str) -> None:
+def test_a_bucket_without_its_library_names_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch, place: str, adapter: str, library: str
+) -> None:
     """Without the vendor's library the error names the extra to install."""
     monkeypatch.delitem(sys.modules, f"chargehand_plugins.buckets.{adapter}", raising=False)
     monkeypatch.setitem(sys.modules, library, None)
@@ -137,8 +139,8 @@ def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, a
         storage_from_text(place, "default")
 
 
-async def test_a_place_that_nothing_can_be_written_to_is_named(tmp_path: Path) -> None:
-    """Writing and reading there say which setting names it, where it is, and what the system said."""
+async def test_an_unwritable_storage_location_is_named(tmp_path: Path) -> None:
+    """Read and write errors name the setting, the location and the system's message."""
     blocked = tmp_path / "file"
     blocked.write_text("")
     driver = PayloadDirectory(blocked, "default")
@@ -149,8 +151,8 @@ async def test_a_place_that_nothing_can_be_written_to_is_named(tmp_path: Path) -
         await driver.retrieve(FETCHING, [StorageDriverClaim(claim_data={"sha256": "0" * 64})])
 
 
-async def test_a_failure_that_is_encrypted_names_the_keys() -> None:
-    """A client without keys is told of the settings, not in the SDK's words."""
+async def test_an_undecryptable_failure_names_the_key_setting() -> None:
+    """A client without keys is shown the settings, not the SDK's message."""
     failure = Failure()
     await data_converter(Encryption({"one": bytes(32)}, "one")).encode_failure(ApplicationError("why"), failure)
 

@@ -41,8 +41,8 @@ async def _settle(crews: Path, refund: Tool[..., str], *replies: Reply, again: t
     return await run_session(REQUEST, script.work("Once more", *again), crews=crews, tools=[refund])
 
 
-async def test_another_attempt_does_not_repeat_what_was_applied(crews: Path) -> None:
-    """It is told that the call was applied; after a `ToolError` nothing was, and the call is made with its key."""
+async def test_a_second_attempt_does_not_repeat_an_applied_call(crews: Path) -> None:
+    """It is told that the call was applied; after a `ToolError` it was not, and the call is made with its key."""
     attempt = use("refund", order="A-17")
     failed = answer("", status="no_answer", message="I am lost.")
     for fails, made in (([], 1), ([ToolError], 2)):
@@ -52,9 +52,8 @@ async def test_another_attempt_does_not_repeat_what_was_applied(crews: Path) -> 
         assert ("This call was made and applied before" in run.turns[-1].prompt) is (made == 1)
 
 
-async def test_each_subtask_makes_its_own_call_wherever_it_is_planned(crews: Path) -> None:
-    """A subtask of a nested session is another one than that of the same id above it: its call is made, with a key of
-    its own."""
+async def test_subtasks_with_the_same_id_in_nested_sessions_act_separately(crews: Path) -> None:
+    """A nested subtask is not the subtask of the same id above it: its call is made, with its own key."""
     refund, calls = refunds()
     script = (
         Script()
@@ -68,8 +67,8 @@ async def test_each_subtask_makes_its_own_call_wherever_it_is_planned(crews: Pat
     assert len(set(calls)) == len(calls) == 2
 
 
-async def test_the_same_call_twice_in_a_round_is_made_once(crews: Path) -> None:
-    """The agent is told that it made the call already, and nothing about it is unknown."""
+async def test_a_call_repeated_within_a_round_is_made_once(crews: Path) -> None:
+    """The agent is told that it already made the call, and no outcome is unknown."""
     refund, calls = refunds()
     twice = use_all(use("refund", order="A-17"), use("refund", order="A-17"))
 
@@ -80,8 +79,8 @@ async def test_the_same_call_twice_in_a_round_is_made_once(crews: Path) -> None:
     assert run.report.gaps == ()
 
 
-async def test_a_tool_that_looks_up_its_calls_is_asked(crews: Path) -> None:
-    """After a fault it says whether the call was applied: then that is the answer, otherwise the call is made again."""
+async def test_a_lookup_decides_whether_a_failed_call_is_repeated(crews: Path) -> None:
+    """If the call was applied, the lookup's result is the answer; otherwise the call is made again."""
     made: list[str] = []
 
     @tool(capabilities=[], acts=True, settles_within=timedelta(0))
@@ -106,10 +105,10 @@ async def test_a_tool_that_looks_up_its_calls_is_asked(crews: Path) -> None:
 
 
 @pytest.mark.parametrize("approved", [True, False, None])
-async def test_a_test_can_stand_in_for_the_person_who_approves(
+async def test_run_session_can_approve_calls_in_place_of_a_person(
     crews: Path, caplog: pytest.LogCaptureFixture, *, approved: bool | None
 ) -> None:
-    """A call that waits is made, or not, as the test says; without a say it is denied when its time is up."""
+    """The test decides whether a waiting call is made; without a decision it is denied after its timeout."""
 
     @tool(capabilities=[], acts=True, approval=True)
     def refund(order: str) -> str:
@@ -131,8 +130,8 @@ async def test_a_test_can_stand_in_for_the_person_who_approves(
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
 
 
-async def test_an_unknown_outcome_is_a_gap_and_never_repeated(crews: Path) -> None:
-    """Nobody decides about it: the agent is told, other calls go on, and the report names the call."""
+async def test_a_call_of_unknown_outcome_is_a_gap_and_is_not_repeated(crews: Path) -> None:
+    """If no person decides, the agent is told, other calls continue, and the report names the call."""
     refund, calls = refunds(ConnectionError)
 
     run = await _settle(
@@ -147,8 +146,8 @@ async def test_an_unknown_outcome_is_a_gap_and_never_repeated(crews: Path) -> No
     assert "Whether this call was applied is unknown" in run.turns[-1].prompt
 
 
-async def test_an_agent_that_reads_an_order_after_cancelling_it_gets_the_new_state(crews: Path) -> None:
-    """The same call is made again after an act, and its result is the present one; the session ends without a gap."""
+async def test_a_repeated_read_after_an_act_returns_the_new_state(crews: Path) -> None:
+    """The call is made again after an act and its result is current; the session ends without a gap."""
     read = list[str]()
     status = {"A-17": "open", "B-3": "open", "C-9": "open"}
 

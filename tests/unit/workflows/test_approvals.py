@@ -57,8 +57,8 @@ def _doubtful(approvals: Approvals) -> Pending:
     return _open(approvals, doubtful)
 
 
-def test_a_call_of_unknown_outcome_is_doubted_in_other_subtasks_too() -> None:
-    """Until its outcome is known, also in a later run; another call is not doubted."""
+def test_a_call_of_unknown_outcome_is_also_doubted_in_other_subtasks() -> None:
+    """The doubt lasts until the outcome is known, across runs; a different call is not doubted."""
     before = Approvals()
     before.judge(_request())
     approvals = Approvals.model_validate_json(before.model_dump_json())
@@ -74,8 +74,8 @@ def test_a_call_of_unknown_outcome_is_doubted_in_other_subtasks_too() -> None:
 @pytest.mark.parametrize(
     "pair", ["T1 T1", "T1 T1/T1", "T1/T2/T1 T1", "T1 T2/T1", "T1/T1 T1/T2", "j1/T1 j2/T1", "T1 T10"]
 )
-def test_a_subtask_and_the_nested_session_in_its_place_make_a_call_once(pair: str) -> None:
-    """Whichever of them made it; any other subtask makes its own, whatever its id within its session."""
+def test_a_subtask_and_its_replacement_session_make_a_call_once(pair: str) -> None:
+    """It does not matter which made it; any other subtask makes its own, whatever its id within its session."""
     before, now = pair.split()
     is_once = pair in {"T1 T1", "T1 T1/T1", "T1/T2/T1 T1"}
     approvals = Approvals()
@@ -90,8 +90,8 @@ def test_a_subtask_and_the_nested_session_in_its_place_make_a_call_once(pair: st
 
 
 @pytest.mark.parametrize(("decision", "amount"), [("approve", 100), ("edit", 300)])
-def test_a_call_that_is_made_again_counts_once(decision: str, amount: int) -> None:
-    """A limit of one call allows it, since the first was not applied; what it comes to now is within the sum."""
+def test_a_call_that_is_made_again_counts_once_against_its_limits(decision: str, amount: int) -> None:
+    """A limit of one call allows the repeat, since the first was not applied; the sum takes its new amount."""
     approvals = Approvals()
     pending = _doubtful(approvals)
     with pytest.raises(Refused, match="the sum of amount is at most 1234567 in a session; 0 is used"):
@@ -101,8 +101,8 @@ def test_a_call_that_is_made_again_counts_once(decision: str, amount: int) -> No
     assert (approvals.policy.calls, approvals.policy.sums) == ({_ONCE.key: 1}, {_ONCE.key: amount})
 
 
-def test_a_call_whose_subtask_has_ended_was_not_made() -> None:
-    """A reply that reached nobody counts for nothing: the next attempt may make the call."""
+def test_a_call_allowed_after_its_subtask_ended_does_not_count() -> None:
+    """The reply reached no agent, so the next attempt may make the call."""
     approvals = Approvals()
     gone = _request(policy=(_ONCE,))
     reply = approvals.judge(gone)
@@ -115,8 +115,8 @@ def test_a_call_whose_subtask_has_ended_was_not_made() -> None:
     assert again.verdict == "allowed"
 
 
-def test_of_two_pending_calls_that_are_the_same_one_is_made() -> None:
-    """A call that waits from an attempt that has ended is not made beside that of the next attempt."""
+def test_of_two_identical_pending_calls_only_one_is_made() -> None:
+    """A call pending from an ended attempt is not made in addition to the next attempt's."""
     approvals = Approvals()
     first, second = (_open(approvals, _request(needs_approval=True)) for _ in range(2))
     approvals.decide(_decided(second, "approve"))
@@ -128,8 +128,8 @@ def test_of_two_pending_calls_that_are_the_same_one_is_made() -> None:
     assert approvals.pending == ()
 
 
-def test_a_session_can_read_a_request_about_any_call_of_a_model() -> None:
-    """A request that is too large to be read would never be answered, and its subtask would wait."""
+def test_the_largest_possible_tool_call_fits_in_an_approval_request() -> None:
+    """A request too large to read would never be answered, and its subtask would wait forever."""
     most: list[JsonValue] = [[]] * (LONGEST_ARGUMENTS // len("[],") - 10)
     envelope = _envelope(_request(most))
     converter = PayloadConverter()
@@ -139,8 +139,8 @@ def test_a_session_can_read_a_request_about_any_call_of_a_model() -> None:
     assert converter.from_payloads([payload], [Envelope]) == [envelope]
 
 
-def test_a_new_run_remembers_which_calls_act() -> None:
-    """What was applied before the session continued as new is not made again, and no id is used twice."""
+def test_approval_state_survives_continue_as_new() -> None:
+    """A call that was applied before is not made again, no id is reused, and limits keep their counts."""
     before = Approvals()
     assert before.judge(_request()) is not None
     before.note_outcome(acting_call("T1", "refund", {"amount": 100}), is_applied=True)
@@ -166,8 +166,8 @@ _LIMITED = (_rule(at_most_calls=_MOST, at_most_sum={"argument": "amount", "total
 
 
 @given(st.lists(st.floats() | st.integers() | st.booleans() | st.text() | st.none() | st.integers(0, 60)))
-def test_no_order_of_calls_gets_more_than_is_allowed(amounts: list[JsonValue]) -> None:
-    """Whatever arguments are tried, what is allowed stays within the calls and the sum; the rest is denied by name."""
+def test_no_sequence_of_calls_exceeds_the_policy_limits(amounts: list[JsonValue]) -> None:
+    """Whatever the arguments, allowed calls stay within count and sum; others are denied with the reason."""
     ledger = PolicyLedger()
     allowed: list[JsonValue] = []
     for amount in amounts:
@@ -180,8 +180,8 @@ def test_no_order_of_calls_gets_more_than_is_allowed(amounts: list[JsonValue]) -
     assert sum((Decimal(str(amount)) for amount in allowed), Decimal(0)) <= _TOTAL
 
 
-def test_what_is_no_usable_number_is_denied() -> None:
-    """NaN, infinities, negative and huge numbers, and what is no number, count as nothing and are not allowed."""
+def test_amounts_that_are_not_usable_numbers_are_denied() -> None:
+    """NaN, infinities, negative and huge numbers, and values that are not numbers, are never allowed."""
     cases: list[JsonValue] = [float("nan"), float("inf"), -0.01, 10**400, 1e300, True, "5", None, [5], {"value": 5}]
     for amount in cases:
         assert any("must be a number" in problem for problem in PolicyLedger().violations(_LIMITED, {"amount": amount}))
@@ -199,8 +199,8 @@ def test_sums_are_exact() -> None:
     assert ledger.violations(cents, {"amount": 0.01})
 
 
-def test_a_hash_names_one_call() -> None:
-    """Neither the order of the arguments nor white space changes it; the agent, the tool and every value do."""
+def test_a_call_hash_identifies_one_call() -> None:
+    """Key order and whitespace of the arguments do not change it; agent, tool and every value do."""
     same: dict[str, JsonValue] = json.loads('{ "b": [1, 2],  "a": "x" }')
     reordered: dict[str, JsonValue] = {"a": "x", "b": [2, 1]}
     others = [("clerk", "refund", reordered), ("clerk", "pay", same), ("other", "refund", same)]
@@ -225,8 +225,8 @@ def _beside(**changed: JsonValue) -> CallRequest:
 
 
 @pytest.mark.parametrize("changed", [{}, {"amount": 0}, {"amount": 12.5}, {"to": "till 4"}, {"note": None}])
-def test_a_call_within_its_limits_needs_no_person(changed: Mapping[str, JsonValue]) -> None:
-    """What the rule does not name is free."""
+def test_a_call_within_its_rule_needs_no_approval(changed: Mapping[str, JsonValue]) -> None:
+    """Arguments that the rule does not name are unrestricted."""
     reply = Approvals().judge(_beside(**changed))
     assert reply is not None
     assert reply.verdict == "allowed"
@@ -300,8 +300,8 @@ def test_a_call_within_its_limits_needs_no_person(changed: Mapping[str, JsonValu
         ),
     ],
 )
-def test_no_argument_gets_round_what_is_listed(name: str, value: JsonValue) -> None:
-    """However it is written; and a person is told which argument it is."""
+def test_no_spelling_of_an_argument_bypasses_an_allowlist(name: str, value: JsonValue) -> None:
+    """The approval request names the argument that is not listed."""
     request = _beside(**{name: value})
     approvals = Approvals()
 
@@ -310,8 +310,8 @@ def test_no_argument_gets_round_what_is_listed(name: str, value: JsonValue) -> N
 
 
 @pytest.mark.parametrize(("changed", "said"), [({}, ""), ({"to": "eve"}, "to: is not"), ({"amount": 51}, "amount: is")])
-def test_a_dry_run_names_what_a_person_would_have_decided(changed: Mapping[str, JsonValue], said: str) -> None:
-    """A rule that only reports holds no call back, and says of each beyond its bounds why it would have."""
+def test_a_report_only_rule_names_calls_that_would_need_approval(changed: Mapping[str, JsonValue], said: str) -> None:
+    """It blocks nothing, and gives the reason for each call outside its bounds."""
     request = _beside(**changed)
     reply = Approvals().judge(request.model_copy(update={"policy": (_AUTO.model_copy(update={"mode": "report"}),)}))
 
@@ -319,16 +319,16 @@ def test_a_dry_run_names_what_a_person_would_have_decided(changed: Mapping[str, 
     assert (reply.verdict, said in reply.reason, bool(reply.reason)) == ("allowed", True, bool(said))
 
 
-def test_a_judge_reads_all_that_the_user_has_said_or_nothing() -> None:
-    """Of more than 40,000 characters, the request among them, none is left out: a person decides instead."""
+def test_a_call_judge_reads_all_user_text_or_none() -> None:
+    """Beyond 40,000 characters, request included, a person decides instead of the text being cut."""
     said = [("x" * length, "y") for length in (19_999, 20_000)]
     tasks = [JudgeCallTask(goal="x" * 20_000, said=each, tool="refund", arguments={}) for each in said]
 
     assert [task.is_short for task in tasks] == [True, False]
 
 
-def test_a_judge_only_adds_doubt() -> None:
-    """It is asked only about what would be made without a person, and what it says never allows more."""
+def test_a_call_judge_can_only_restrict() -> None:
+    """It is asked only about calls that would need no approval, and its answer never allows more."""
     judged = _AUTO.model_copy(update={"rule": _AUTO.rule and _AUTO.rule.model_copy(update={"judged": True})})
     within = _request(arguments=dict(_WITHIN), policy=(judged,))
     others = [
@@ -345,7 +345,7 @@ def test_a_judge_only_adds_doubt() -> None:
 
 
 @pytest.mark.parametrize("rule", [{"approval": "auto"}, {"within": {"amount": 5}}, {"judged": True}])
-def test_half_a_rule_is_refused(rule: Mapping[str, JsonValue]) -> None:
-    """A rule that would ask about nothing, or about everything, is a mistake."""
+def test_an_incomplete_tool_rule_is_refused(rule: Mapping[str, JsonValue]) -> None:
+    """A rule that asks about no call, or about every call, is a mistake."""
     with pytest.raises(ValidationError, match="'auto' goes with 'within', 'judged' or both"):
         ToolRule.model_validate({"tool": "refund", **rule})

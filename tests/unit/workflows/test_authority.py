@@ -64,8 +64,8 @@ def _takeover(card: AgentCard, planned: AgentCard) -> Iterator[str]:
 
 @settings(max_examples=4 * settings().max_examples)
 @given(st.integers(0, 2**64))
-def test_nobody_in_a_tree_of_sessions_may_do_more_than_those_above(seed: int) -> None:
-    """Nested sessions, planned or in place of an agent, of any crew, and any fallback: no tree escalates."""
+def test_no_nested_agent_has_more_authority_than_its_ancestors(seed: int) -> None:
+    """This covers planned and replacement sessions of any crew, and any fallback agent."""
     random = Random(seed)
     crew, above, replaced = _crew(random, "crew0"), list[Authority](), list[AgentCard]()
     authority = authority_of(crew, None)
@@ -117,8 +117,8 @@ def _chain(*agents: str) -> tuple[Subtask, ...]:
     )
 
 
-def test_a_chain_that_ends_outside_with_private_text_is_found() -> None:
-    """What was read or given in private does not reach one who reads strangers and reaches out."""
+def test_a_subtask_that_could_leak_private_text_is_found() -> None:
+    """Private text must not reach an agent that reads untrusted text and can reach out."""
     cases: list[tuple[list[str], set[Capability], Mapping[str, AbstractSet[str]]]] = [
         (["reader", "browser"], set(), {"T2": {"T1"}}),
         (["reader", "writer", "browser"], set(), {"T3": {"T2"}}),
@@ -135,8 +135,8 @@ def test_a_chain_that_ends_outside_with_private_text_is_found() -> None:
 
 
 @given(st.lists(st.sampled_from([*_EACH, "supervisor"]), min_size=1, max_size=8))
-def test_every_leak_of_a_chain_is_found(agents: list[str]) -> None:
-    """I17: a subtask is free of blame exactly if it does not reach out, or one kind of reading is missing before it."""
+def test_every_leak_in_a_chain_of_subtasks_is_found(agents: list[str]) -> None:
+    """I17: a subtask leaks if and only if it reaches out and both private and untrusted text were read by then."""
     found = leaks(_chain(*agents), CREW, frozenset())
 
     for number, agent in enumerate(agents, start=1):
@@ -145,8 +145,8 @@ def test_every_leak_of_a_chain_is_found(agents: list[str]) -> None:
         assert (f"T{number}" in found) == (reaches_out and read == {"reads_private", "reads_untrusted"})
 
 
-def test_a_leaking_plan_needs_a_person() -> None:
-    """Without approval such a plan is refused with the reason; a person may let it pass."""
+def test_a_leaking_plan_needs_approval() -> None:
+    """Without approval it is refused with the reason."""
     plan = Plan(subtasks=_chain("reader", "browser"))
 
     with pytest.raises(

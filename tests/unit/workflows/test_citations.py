@@ -31,8 +31,8 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 
-def test_a_citation_of_nothing_is_removed() -> None:
-    """A number that no source has disappears and leaves a whole sentence; other text stays unchanged."""
+def test_a_citation_without_a_source_is_removed() -> None:
+    """The sentence stays complete, and other text stays unchanged."""
     cases = [
         ("It is so [S1][S3].", "It is so [S1][S3]."),
         ("It is so [S4].", "It is so."),
@@ -55,8 +55,8 @@ def test_a_citation_of_nothing_is_removed() -> None:
 
 
 @given(text=TEXTS)
-def test_every_citation_of_a_report_has_its_source(text: str) -> None:
-    """The numbers become exactly 1 to n in the order of the text; each citation names the same source as before."""
+def test_citations_of_a_report_are_renumbered_without_gaps(text: str) -> None:
+    """Numbers become exactly 1 to n in text order, and each still cites the same source."""
     checked = check_citations(text, SOURCES)
     answer, sources = keep_cited(checked, SOURCES)
 
@@ -65,8 +65,8 @@ def test_every_citation_of_a_report_has_its_source(text: str) -> None:
     assert [sources[int(number) - 1] for number in after] == [SOURCES[int(number) - 1] for number in before]
 
 
-def test_refs_become_numbers() -> None:
-    """Exactly the refs in brackets become citations; one that looks like a number is replaced once, by its own."""
+def test_refs_in_brackets_become_numbered_citations() -> None:
+    """Other text is unchanged; a ref that looks like a number is replaced once, by its own number."""
     numbers = {source.ref: number for number, source in enumerate(SOURCES, start=1)}
     cases: list[tuple[str, Mapping[str, int], str]] = [
         ("So [a.md#L1], and [https://c.example/[x]].", numbers, "So [S1], and [S3]."),  # refs, brackets in them too
@@ -110,7 +110,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_was_not_read_is_no_link(text: str) -> None:
+def test_links_to_unread_addresses_are_disabled(text: str) -> None:
     """However it is written, a viewer makes no link or picture of it, and shows the whole address."""
     html = MarkdownIt("commonmark").render(inert_links(text, [Source(ref="r", url=READ)]))
 
@@ -132,16 +132,16 @@ def test_what_was_not_read_is_no_link(text: str) -> None:
         "```python\n$x$",
     ],
 )
-def test_what_was_read_stays_a_link(text: str) -> None:
-    """Sources, files of the report and places in it are left as they are."""
+def test_links_to_read_sources_are_kept(text: str) -> None:
+    """Files of the report and anchors in it are left unchanged too."""
     assert inert_links(text, [Source(ref="r", url=READ)]) == text
 
 
 @pytest.mark.parametrize(
     "link", ["](", "[a](", f"](<{READ}", f"]({READ}1", "](a(a)", "]: a", "<a", "\n> 1. ```a", "\\htmla"]
 )
-def test_many_links_are_looked_up_soon(link: str) -> None:
-    """However many links a model writes, and however many sources there are: a workflow task has two seconds."""
+def test_many_links_are_checked_quickly(link: str) -> None:
+    """A workflow task has two seconds, however many links a model writes and however many sources exist."""
     sources = [Source(ref=f"p{number}", url=f"{READ}{number}") for number in range(1_000)]
 
     with processor_seconds(0.5):
@@ -153,8 +153,8 @@ def test_many_links_are_looked_up_soon(link: str) -> None:
     "piece",
     ["A fact. ", "a? ", "**A.** ", "- a b c\n", "a [S1]. ", "[S1", "(a ", "\n**a", "“a", "leider kann ich keine "],
 )
-def test_a_long_text_is_checked_soon(piece: str, check: Callable[[str, Evidence], object]) -> None:
-    """Whatever it repeats, in one paragraph or in many."""
+def test_a_long_report_is_checked_quickly(piece: str, check: Callable[[str, Evidence], object]) -> None:
+    """This holds for any repetition, in one paragraph or in many."""
     with processor_seconds(1.5):
         check(piece * (200_000 // len(piece)), EVIDENCE)
 
@@ -177,8 +177,8 @@ EVIDENCE = Evidence(
 )
 
 
-def test_a_claim_of_several_sources_rests_on_all_of_them() -> None:
-    """Whether it cites words of each or the whole: what only the second one says does not speak against the claim."""
+def test_a_claim_with_several_citations_rests_on_all_of_them() -> None:
+    """What only the second source says does not count against the claim, for quotes and whole sources alike."""
     for cited in ("[S1][S2]", "[S1.1][S2]", "[S1][S2.1]", "[S2][S1.2]"):
         sources = [
             Source(ref=f"{n}.md", quote=quote) for n, quote in enumerate(("The ferry left at 9.", "It took 40 cars."))
@@ -192,8 +192,8 @@ def test_a_claim_of_several_sources_rests_on_all_of_them() -> None:
         assert "The ferry left" in claim.rests_on
 
 
-def test_lines_that_are_quoted_stay_apart() -> None:
-    """`verify` looks for each line, since the marks between two of them, as of a list, are no words of the document."""
+def test_quoted_lines_are_verified_separately() -> None:
+    """List marks and the like between two quoted lines are not words of the document."""
     text = "> Notice is given\n>\n> - three months before the end.\n>\n> — [S1]"
 
     [claim] = claims_of(text, EVIDENCE)
@@ -201,8 +201,8 @@ def test_lines_that_are_quoted_stay_apart() -> None:
     assert claim.claim.quote == "Notice is given\nthree months before the end."
 
 
-def test_a_text_is_cut_into_statements() -> None:
-    """Sentences share the citations of their paragraph, as an inference; headings, remarks and code claim nothing."""
+def test_a_report_is_split_into_statements() -> None:
+    """Sentences share their paragraph's citations, as an inference; headings, remarks and code are not claims."""
     cases: list[tuple[str, list[str]]] = [
         ("One [S3]. Two.\n\nThree.", ["cited", "cited", "unsupported"]),
         ("# Title\n\n---\n\n*A remark.*\n\nIn short:\n\n```\ncode 1\n```\n(aside)", []),
@@ -224,7 +224,7 @@ def test_a_text_is_cut_into_statements() -> None:
         assert [claim.claim.verification for claim in claims_of(text, EVIDENCE)] == expected, text
 
 
-def test_what_has_no_source_is_marked_and_nothing_else_changes() -> None:
+def test_uncited_statements_are_marked_and_nothing_else_changes() -> None:
     """No citation is added, whatever words a statement shares with a source."""
     text = "Three months [S1].\n\nNotice is given three months before the end.\n\n| a |\n|---|\n| Michael V. Drake |"
 
@@ -246,8 +246,8 @@ PARTS = st.sampled_from([
 
 
 @given(text=st.lists(PARTS, max_size=60).map("".join))
-def test_no_text_makes_a_claim_stronger_than_its_citations(text: str) -> None:
-    """Whatever a model writes: sources of claims are cited in it, and marking removes nothing."""
+def test_no_wording_makes_a_claim_stronger_than_its_citations(text: str) -> None:
+    """A claim's sources are always cited in it, and marking removes no text."""
     claims = claims_of(text, EVIDENCE)
 
     assert all(each.claim.sources in {(), (LEASE.ref,)} for each in claims)
@@ -256,8 +256,8 @@ def test_no_text_makes_a_claim_stronger_than_its_citations(text: str) -> None:
 
 
 @given(verified=st.lists(st.sampled_from(get_args(Verification)), min_size=1, max_size=12))
-def test_a_report_is_never_better_than_its_claims(verified: list[Verification]) -> None:
-    """Its status is the weakest of theirs, and no claim that is not verified leaves it full confidence."""
+def test_a_report_is_only_as_verified_as_its_weakest_claim(verified: list[Verification]) -> None:
+    """Any unverified claim keeps the report from full confidence."""
     order, claims = get_args(Verification), [Claim(text="It is so.", verification=each) for each in verified]
 
     assert weakest(claims) == order[min(map(order.index, verified))]
@@ -276,8 +276,8 @@ def test_a_report_is_never_better_than_its_claims(verified: list[Verification]) 
         ("ends on one page and goes on", "ends on one page\n\n   and goes on"),
     ],
 )
-def test_a_quotation_is_found_however_it_is_set(quote: str, text: str) -> None:
-    """Line ends, hyphens, ligatures, quotes and dashes are the typesetter's; other words are not."""
+def test_a_quotation_is_found_despite_typographic_differences(quote: str, text: str) -> None:
+    """Line ends, hyphens, ligatures, quotes and dashes may differ; words may not."""
     assert stands_in(quote, f"Before. {text} after.")
     assert not stands_in(f"{quote} never", f"Before. {text} after.")
 
@@ -308,16 +308,16 @@ def test_a_quotation_is_found_however_it_is_set(quote: str, text: str) -> None:
         "Goedemorgen, helaas kan ik u niet helpen.",
     ],
 )
-def test_greetings_refusals_and_remarks_are_no_claims(text: str) -> None:
-    """Unless they state a figure or cite a source."""
+def test_greetings_refusals_and_remarks_are_not_claims(text: str) -> None:
+    """They are claims if they state a figure or cite a source."""
     source = Source(ref="a.md#L1", quote="It costs 3.")
     assert not claims_of(text, Evidence([source], {}))
     assert claims_of(f"{text.rstrip('.')} 3.", Evidence([source], {}))
     assert claims_of(f"{text.rstrip('.')} [S1].", Evidence([source], {}))
 
 
-def test_a_claim_rests_on_what_is_cited_for_it() -> None:
-    """Quoted words and figures are looked up where the citation says; without a citation nothing supports a claim."""
+def test_a_claim_is_verified_only_against_its_own_citations() -> None:
+    """Quoted words and figures are looked up in the cited source; without a citation, a claim is unsupported."""
     cases = [
         ("Notice is three months [S1.1].", "supported"),
         ("The fee is 1995.5 EUR [S1.2].", "supported"),
@@ -376,14 +376,14 @@ def test_a_claim_rests_on_what_is_cited_for_it() -> None:
         "Helaas kan ik geen bepaling over dieren vinden.",
     ],
 )
-def test_politeness_hides_no_claim(said: str) -> None:
-    """What begins politely needs a source if it goes on to state something, or says what is not to be found."""
+def test_a_polite_opening_does_not_hide_a_claim(said: str) -> None:
+    """A polite sentence needs a source if it then states something, or says what cannot be found."""
     assert [each.claim.verification for each in claims_of(said, Evidence((), {}))] == ["unsupported"]
 
 
 @pytest.mark.parametrize("nothing", ["[S0]", "[S0.3]", "[p7]", "[a.md#L99]", "[sql:1f3a]"])
-def test_a_statement_with_a_citation_of_nothing_rests_on_no_other(nothing: str) -> None:
-    """What stands beside it in its paragraph is not its source, and it is no courtesy that needs none."""
+def test_a_statement_with_an_invalid_citation_is_unsupported(nothing: str) -> None:
+    """It does not inherit other citations of its paragraph, and is not exempt as a courtesy."""
     [known, invented, after] = claims_of(f"It is so [S1]. It is red {nothing}. It is old.", Evidence(SOURCES, {}))
 
     assert [claim.claim.verification for claim in (known, invented, after)] == ["cited", "unsupported", "cited"]

@@ -66,8 +66,8 @@ def _bound(task: Task, catalog: Catalog | None = None) -> int:
 
 @settings(max_examples=25)
 @given(task=TASKS, catalog=st.none() | contracts(Catalog, TEXT))
-def test_no_prompt_is_longer_than_its_bound(task: Task, catalog: Catalog | None) -> None:
-    """I01: whatever the texts, the rendered prompt has no more bytes than were reserved tokens."""
+def test_no_prompt_exceeds_its_reserved_tokens(task: Task, catalog: Catalog | None) -> None:
+    """I01: whatever the texts, the rendered prompt has no more bytes than tokens were reserved."""
     assert _rendered(task, catalog) <= _bound(task, catalog)
 
 
@@ -78,10 +78,10 @@ def test_no_prompt_is_longer_than_its_bound(task: Task, catalog: Catalog | None)
     times=st.integers(1, 60),
     catalog=st.sampled_from([None, Catalog()]),
 )
-def test_no_long_conversation_is_longer_than_its_bound(
+def test_no_long_conversation_exceeds_its_reserved_tokens(
     task: WorkTask, kinds: list[Round], times: int, catalog: Catalog | None
 ) -> None:
-    """I01: however many corrections, calls and messages there are, for an agent with tools or without."""
+    """I01: this holds for any number of corrections, calls and messages, with or without tools."""
     whole = task.model_copy(update={"rounds": tuple(kinds) * times, "told": task.told * times})
     counted = Counted(model="m", tokens=0, messages=2)
 
@@ -91,10 +91,10 @@ def test_no_long_conversation_is_longer_than_its_bound(
 
 @settings(max_examples=25)
 @given(task=contracts(WorkTask, TEXT), more=st.lists(contracts(Round, TEXT), min_size=1, max_size=3), data=st.data())
-def test_no_conversation_is_longer_than_what_was_counted_and_its_new_bytes(
+def test_no_conversation_exceeds_its_counted_tokens_plus_new_bytes(
     task: WorkTask, more: list[Round], data: st.DataObject
 ) -> None:
-    """I01: after any reply that the provider has counted, the next prompt fits into what is reserved for it."""
+    """I01: after any reply counted by the provider, the next prompt fits into its reservation."""
     whole = task.model_copy(update={"rounds": (*task.rounds, *more)})
     answered = data.draw(st.integers(0, len(whole.rounds) - 1))
     call = _call(whole, Catalog())
@@ -166,14 +166,14 @@ MANY: dict[str, Task] = {
 }
 
 
-def test_no_amount_of_small_parts_passes_the_bound() -> None:
-    """I01: what a prompt adds around each part is in the bound, however many parts there are."""
+def test_many_small_parts_do_not_exceed_the_reserved_tokens() -> None:
+    """I01: the bound includes what a prompt adds around each part."""
     for task in MANY.values():
         assert _rendered(task) <= _bound(task)
 
 
-def test_a_huge_catalogue_passes_no_bound() -> None:
-    """I01: the catalogue is cut to its allowance, and what must be defused in it is paid for as well."""
+def test_a_huge_catalogue_does_not_exceed_the_reserved_tokens() -> None:
+    """I01: the catalogue is cut to its allowance, which also covers escaping."""
     entries = tuple(DocumentEntry(name="</data>" * 9 + str(number), kind="md") for number in range(5_000))
     task, catalog = WorkTask(goal="g", instruction="i"), Catalog(documents=entries)
 
@@ -192,10 +192,10 @@ STEPS = st.lists(st.tuples(st.integers(1, 400_000), PRICES, PRICES), max_size=3)
 
 
 @given(steps=STEPS, bounds=st.tuples(st.integers(0, 500_000), st.integers(0, 100_000)), data=st.data())
-def test_no_usage_within_the_bounds_costs_more(
+def test_the_worst_case_price_covers_any_usage_within_its_bounds(
     steps: tuple[PriceStep, ...], bounds: tuple[int, int], data: st.DataObject
 ) -> None:
-    """I01: any number of tokens up to the bounds, priced by the step that it falls on, is covered."""
+    """I01: any number of tokens up to the bounds is covered at the price step that it falls on."""
     most_input, most_output = bounds
     model = ModelCard(provider="p", name="m", prices=steps)
     given_tokens = data.draw(st.integers(0, most_input))
@@ -209,8 +209,8 @@ def test_no_usage_within_the_bounds_costs_more(
     assert worst.usd * 1_000_000 >= true
 
 
-def test_a_long_prompt_is_priced_at_its_step() -> None:
-    """The whole turn is priced at the step that its prompt can reach."""
+def test_a_turn_is_priced_at_the_step_that_its_prompt_can_reach() -> None:
+    """The step applies to the whole turn."""
     steps = [(0, "2.5", 10), (200_000, "5", 15)]
     prices = tuple(
         PriceStep(
@@ -226,7 +226,7 @@ def test_a_long_prompt_is_priced_at_its_step() -> None:
 
 
 def test_the_smallest_limits_pay_for_a_plan_a_turn_and_a_report() -> None:
-    """The named smallest limits are the three worst cases together, in whole cents, with the cheapest agent."""
+    """They are the sum of the three worst cases, rounded up to a cent, with the cheapest agent."""
     cheap = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(1)),)
     dear = (PriceStep(input_usd_per_million=Decimal(10), output_usd_per_million=Decimal(100)),)
     models = {tier: ModelCard(provider="p", name=tier, prices=dear) for tier in Tier}
@@ -275,8 +275,8 @@ def test_the_books_balance(granted: Amount, steps: list[tuple[Amount, tuple[int,
         assert ledger.unspent == granted.beyond(spent + reserved)
 
 
-def test_no_amount_is_negative_or_no_number() -> None:
-    """I01: negative turns, and NaN, infinite or negative dollars are refused."""
+def test_negative_or_non_finite_amounts_are_refused() -> None:
+    """I01: this covers negative turns, and NaN, infinite or negative dollars."""
     cases = [(1, "NaN"), (1, "sNaN"), (1, "Infinity"), (1, "-Infinity"), (1, "-0.000000001"), (-1, "0")]
     for turns, usd in cases:
         with pytest.raises(ValueError, match="never negative"):
@@ -288,8 +288,8 @@ CHILDREN = {"a": True, "b": False, "c": True, "d": False}
 
 
 @pytest.mark.parametrize("waiting", [1, 2, 5])
-def test_subtasks_that_have_not_started_share_alike(waiting: int) -> None:
-    """Each gets an equal part of what is left; less only by its own most, and the least if a part is less than that."""
+def test_waiting_subtasks_get_equal_shares_of_the_budget(waiting: int) -> None:
+    """A share is less only if the subtask needs less, and never below the minimum."""
     granted, least = Amount(20, Decimal(5)), Amount(4, Decimal(1))
     grants = Grants(Ledger(granted=granted))
     left = range(waiting, 0, -1)
@@ -303,8 +303,8 @@ def test_subtasks_that_have_not_started_share_alike(waiting: int) -> None:
 
 
 @pytest.mark.parametrize("order", list(permutations(CHILDREN)))
-def test_who_can_go_on_goes_without_first(order: tuple[str, ...]) -> None:
-    """One at a time goes without, in whatever order they asked, and none that needs it while another can go on."""
+def test_subtasks_that_can_continue_are_denied_a_grant_first(order: tuple[str, ...]) -> None:
+    """They are denied one at a time, in any order of requests; those that need it come after all others."""
     ledger = Ledger(granted=Amount(8))
     grants, left = Grants(ledger), list(order)
     for child in order:

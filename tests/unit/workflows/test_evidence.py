@@ -73,7 +73,7 @@ def _answer(*findings: FindingDraft, **changes: Any) -> WorkAnswer:
 
 
 def test_a_sourced_answer_keeps_its_sources() -> None:
-    """Content, findings, confidence and spend are taken over; of what was read, only what is cited."""
+    """Content, findings and confidence are kept; of what was read, only what is cited."""
     outcome = ground(_answer(_finding("handbook.md#L1-L3", quote="three months before")), READ)
 
     assert outcome == Success(
@@ -98,7 +98,7 @@ def test_a_sourced_answer_keeps_its_sources() -> None:
     refs=st.lists(st.sampled_from([*READ, "nowhere"]), max_size=3),
 )
 def test_a_quotation_is_sent_once(quotes: list[str], refs: list[str]) -> None:
-    """A source travels without the words that findings quote from it, and has them again when it arrives."""
+    """Text that findings quote is removed from the source for transport, and restored on arrival."""
     findings = [_finding(*refs, quote=quote) for quote in quotes]
     outcome = ground(_answer(*findings, content="[handbook.md#L1-L3]"), READ)
 
@@ -110,7 +110,7 @@ def test_a_quotation_is_sent_once(quotes: list[str], refs: list[str]) -> None:
 
 
 def test_a_source_that_no_tool_returned_is_dropped() -> None:
-    """An invented ref disappears; the claim stays, resting on what is left, and no other source is quoted by it."""
+    """The claim stays and rests on the remaining sources, and the quotation is not attached to another source."""
     findings = [_finding("invented.pdf#page=9", "sql:1", "sql:1"), _finding("nowhere")]
     findings.append(_finding("invented", "sql:1", "handbook.md#L1-L3", quote="three months"))
     outcome = ground(_answer(*findings), READ)
@@ -119,8 +119,8 @@ def test_a_source_that_no_tool_returned_is_dropped() -> None:
     assert outcome.sources == (COSTS, HANDBOOK)
 
 
-def test_a_quotation_is_verbatim_or_not_the_agents() -> None:
-    """The agent's quotation is kept only if its words stand in the source; else the source's own words are."""
+def test_an_agents_quotation_is_kept_only_if_it_is_verbatim() -> None:
+    """Otherwise the source keeps its own text."""
     cases = [
         ("Notice is given three months", "Notice is given three months"),  # words exactly as written
         ("given   three\nmonths before", "given   three\nmonths before"),  # other white space
@@ -134,8 +134,8 @@ def test_a_quotation_is_verbatim_or_not_the_agents() -> None:
 
 
 @given(cut=st.integers(1, 60), turned=st.booleans())
-def test_a_quotation_over_a_page_break_is_found(cut: int, *, turned: bool) -> None:
-    """Wherever the page ends, within a word too, in whatever order the pages were read; but not over a page between."""
+def test_a_quotation_across_a_page_break_is_found(cut: int, *, turned: bool) -> None:
+    """The break may be within a word and pages in any order, but they must be consecutive."""
     words = "The deposit is returned within thirty days of the end of the lease."
     hyphen = "-" if words[cut - 1 : cut + 1].isalpha() else ""
     pages = [
@@ -152,8 +152,8 @@ def test_a_quotation_over_a_page_break_is_found(cut: int, *, turned: bool) -> No
 
 
 @given(words=st.text(alphabet="six three months before end.", min_size=1, max_size=40))
-def test_what_code_denies_is_quoted_nowhere(words: str) -> None:
-    """A claim rests on words of its agent only if they stand in the source; no excerpt takes their place."""
+def test_a_quotation_that_is_not_in_its_source_is_never_used(words: str) -> None:
+    """A claim rests on its agent's quotation only if the source contains it; no excerpt replaces it."""
     outcome = ground(_answer(_finding(HANDBOOK.ref, quote=words)), READ)
     known = [InputOutcome(id="T1", agent="reader", instruction="Read.", outcome=outcome)]
     [cited] = claims_of("Notice is six months [S1.1].", evidence_of(known, outcome.sources, ()))
@@ -163,8 +163,8 @@ def test_what_code_denies_is_quoted_nowhere(words: str) -> None:
     assert cited.at_best == "cited" or cited.claim.quote
 
 
-def test_every_status_is_one_outcome() -> None:
-    """Each status that an agent may give becomes its own kind and reason, with the message where there is one."""
+def test_every_agent_status_maps_to_one_outcome() -> None:
+    """Each has its own kind and reason, with the message where there is one."""
     cases: list[tuple[str, Outcome]] = [
         ("success", Success()),
         ("partial", Partial(reason="why")),
@@ -179,8 +179,8 @@ def test_every_status_is_one_outcome() -> None:
         assert outcome == ending
 
 
-def test_confidence_is_a_percentage() -> None:
-    """A number outside 0 to 100 is taken as the nearest in it, for the whole and for each claim."""
+def test_confidence_is_clamped_to_0_to_100() -> None:
+    """This covers the answer as a whole and each claim."""
     for said, taken in ((-5, 0), (0, 0), (100, 100), (900, 100)):
         outcome = ground(_answer(_finding(confidence=said), confidence=said), READ)
         assert (outcome.confidence, outcome.findings[0].confidence) == (taken, taken)
@@ -209,8 +209,8 @@ def test_an_outcome_is_capped() -> None:
     )
 
 
-def test_what_was_noted_and_read_is_handed_back() -> None:
-    """A subtask that had to stop hands back its notes, then each other thing that it read, said to be unweighed."""
+def test_an_unfinished_subtask_hands_back_its_notes_and_passages() -> None:
+    """Notes come first, then everything else that it read, marked as not evaluated."""
     noted = HANDBOOK.model_copy(update={"quote": "three months"})
     notes = [Note(claim="Notice is three months.", source=noted), Note(claim="Costs are open.")]
 
@@ -230,8 +230,8 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
     )
 
 
-def test_a_report_from_below_becomes_an_outcome() -> None:
-    """Citations become refs again, gaps name the session, and how it ended becomes the kind of the outcome."""
+def test_the_report_of_a_nested_session_becomes_an_outcome() -> None:
+    """Citations become refs again, gaps name the session, and its stop reason decides the outcome's kind."""
     shared = {"sources": (HANDBOOK, COSTS), "confidence": 60, "spend": SPEND}
     quoted: dict[str, Any] = {"sources": (HANDBOOK.ref,), "quote": "three months"}
     claims = (Claim(text="Three", **quoted), Claim(text="Nobody", verification="unsupported"))
@@ -251,8 +251,8 @@ def test_a_report_from_below_becomes_an_outcome() -> None:
         assert nested_outcome(report, "N1") == ending.model_copy(update={**above, "gaps": named})
 
 
-def test_what_a_report_from_below_has_too_much_is_counted() -> None:
-    """Its issues are handed on with its claims; what an outcome does not keep is counted, by file."""
+def test_excess_findings_and_issues_of_a_nested_report_are_counted() -> None:
+    """Issues are passed on with the claims; those beyond the caps are counted, by file."""
     claims = (Claim(text="Three", sources=(HANDBOOK.ref,)),) * 42
     wrong = Issue(severity="minor", location="T1", file="a.py", line=1, message="No.", confidence=90)
     below = {"claims": claims, "issues": (wrong,) * 201, "gaps": ("costs",)}
@@ -285,8 +285,8 @@ def _given(outcome: Outcome, number: int = 1) -> InputOutcome:
 
 
 @given(outcomes=st.lists(OUTCOMES, max_size=8), most=st.integers(0, 30_000))
-def test_outcomes_are_shortened_until_they_fit(outcomes: list[Outcome], most: int) -> None:
-    """As a model reads them they add no more than the allowance, in tokens and bytes; none of them is left out."""
+def test_outcomes_are_shortened_to_the_allowance(outcomes: list[Outcome], most: int) -> None:
+    """The limit is in tokens and bytes as a model reads them, and no outcome is left out."""
     inputs = [_given(outcome, number) for number, outcome in enumerate(outcomes)]
     bare = _reading(tuple(_given(Success(), number) for number in range(len(outcomes))))
 
@@ -297,8 +297,8 @@ def test_outcomes_are_shortened_until_they_fit(outcomes: list[Outcome], most: in
     assert [short.id for short in task.candidates] == [given.id for given in inputs]
 
 
-def test_what_fits_is_not_shortened_whatever_stands_beside_it() -> None:
-    """Outcomes within the allowance are read whole; a long question takes nothing from them."""
+def test_outcomes_within_the_allowance_are_not_shortened() -> None:
+    """A long question does not take from their allowance."""
     inputs = (_given(Success(content="word " * 2_000, gaps=("g",), sources=(Source(ref="a"),))),)
 
     task = fit(inputs, lambda read: JudgeTask(question="字" * 20_000, candidates=read), 5_000)
@@ -307,8 +307,8 @@ def test_what_fits_is_not_shortened_whatever_stands_beside_it() -> None:
 
 
 @given(text=st.text(max_size=60), most=st.integers(0, 50))
-def test_a_beginning_has_about_as_many_tokens_as_are_left(text: str, most: int) -> None:
-    """It is a prefix of the text, and all of it where it fits."""
+def test_text_is_truncated_to_a_prefix_within_its_tokens(text: str, most: int) -> None:
+    """A text that fits is kept whole."""
     begun = beginning(text, most)
 
     assert text.startswith(begun)
@@ -323,8 +323,8 @@ def call(**arguments: JsonValue) -> ToolCall:
     return ToolCall(id="1", tool="note", arguments={"claim": "", "ref": "", "quote": ""} | arguments)
 
 
-def test_a_note_rests_on_what_was_read() -> None:
-    """A claim is kept with its source and the quoted words of it, and without a source as a conclusion."""
+def test_a_note_keeps_its_source_and_quotation() -> None:
+    """Without a source it is kept as a conclusion."""
     notes = Notes()
 
     answers = [
@@ -337,8 +337,8 @@ def test_a_note_rests_on_what_was_read() -> None:
     assert notes.kept == (Note(claim="Three months.", source=quoted), Note(claim="Nothing on costs."))
 
 
-def test_a_note_that_cannot_be_kept_says_why() -> None:
-    """Nothing is kept that was not read, and the model is told what to change."""
+def test_a_refused_note_states_the_reason() -> None:
+    """A note on anything that was not read is not kept, and the model is told what to change."""
     cases: list[tuple[dict[str, JsonValue], str]] = [
         ({"claim": "Four months.", "ref": "elsewhere.md"}, "No tool has returned this ref"),
         ({"claim": "Four months.", "ref": PAGE.ref, "quote": "four months"}, "does not contain these words"),
@@ -378,8 +378,8 @@ def _model(usd_per_million: Decimal = Decimal(10), most: int | None = None) -> M
     return ModelCard(provider="p", name="m", prices=(price,), max_output_tokens=most)
 
 
-def test_plans_and_reports_are_thought_about_most_and_decisions_least() -> None:
-    """The purpose of a turn follows from its task, and the effort of a crew replaces all but that of decisions."""
+def test_effort_is_highest_for_plans_and_reports_lowest_for_decisions() -> None:
+    """The task determines the purpose of a turn; a crew's effort replaces all but that of decisions."""
     report = SynthesisTask(goal="g", outcomes=())
     tasks = (
         PlanTask(goal="g", max_subtasks=1, allowance=_ALLOWANCE, may_nest=False),
@@ -397,10 +397,8 @@ def test_plans_and_reports_are_thought_about_most_and_decisions_least() -> None:
 
 
 @given(most=_tokens, least=_tokens, price=st.decimals(0, 100, places=6), usd=st.decimals(0, 10, places=9))
-def test_a_cap_costs_no_more_than_it_may_unless_it_is_the_least(
-    most: int, least: int, price: Decimal, usd: Decimal
-) -> None:
-    """Whatever the prices: the cap is within its range, and what costs more than the least is paid for."""
+def test_the_output_cap_is_affordable_or_the_minimum(most: int, least: int, price: Decimal, usd: Decimal) -> None:
+    """For any price the cap is within its range, and its worst case is paid for unless it is the minimum."""
     outputs = OutputRange(min(least, most), most)
     model = _model(price)
 
@@ -415,8 +413,8 @@ def test_a_cap_costs_no_more_than_it_may_unless_it_is_the_least(
         assert cap == outputs.most
 
 
-def test_a_cap_never_exceeds_what_the_model_can_write() -> None:
-    """Neither the first time nor when the turn is repeated."""
+def test_the_output_cap_never_exceeds_the_models_maximum() -> None:
+    """This also holds when a turn is repeated with a doubled cap."""
     small = _model(most=3_000)
 
     assert output_range(WORK, OutputCaps(), small) == OutputRange(3_000, 3_000)

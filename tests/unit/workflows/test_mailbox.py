@@ -174,8 +174,8 @@ class TestTwoWorkflows(TwoWorkflows.TestCase):
     settings = settings(stateful_step_count=40, deadline=None)
 
 
-def test_a_reply_of_another_kind_or_of_a_kind_that_is_never_honest_is_ignored() -> None:
-    """Who knows the token of a request still has to say what its receiver can have said."""
+def test_a_reply_of_the_wrong_kind_or_value_is_ignored() -> None:
+    """Knowing a request's token is not enough: the reply must be one that its receiver could have sent."""
     mailbox = Mailbox(address="child")
     envelope = mailbox.write(_request(), "t")
     request = mailbox.open(envelope, Grant, lambda grant: grant.turns <= 5, _START)
@@ -188,7 +188,7 @@ def test_a_reply_of_another_kind_or_of_a_kind_that_is_never_honest_is_ignored() 
 
 @pytest.mark.parametrize("is_started", [True, False])
 def test_nothing_is_sent_to_a_workflow_that_has_ended(*, is_started: bool) -> None:
-    """Not even what waited until it had started."""
+    """This includes messages queued before it started."""
     outbox, envelope = Outbox("child", is_started=is_started), Mailbox(address="parent").write(_request(), "t")
     outbox.put(envelope)
     outbox.end()
@@ -197,8 +197,8 @@ def test_nothing_is_sent_to_a_workflow_that_has_ended(*, is_started: bool) -> No
     assert not outbox.is_next(envelope)
 
 
-def test_waits_that_overlap_count_once_and_across_runs() -> None:
-    """An agent's own time stands still while any of its requests waits."""
+def test_overlapping_waits_count_once_and_across_runs() -> None:
+    """An agent's clock is stopped while any of its requests is waiting."""
     mailbox = Mailbox(address="child")
     minute = timedelta(minutes=1)
     first = _open(mailbox, "a", _START)

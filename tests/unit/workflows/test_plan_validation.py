@@ -67,8 +67,8 @@ def _errors(draft: PlanAnswer | Plan, **changes: Any) -> tuple[str, ...]:
     return caught.value.errors
 
 
-def test_each_rule_refuses_by_itself() -> None:
-    """A draft with one mistake is refused with that mistake and no other."""
+def test_a_draft_with_one_mistake_is_refused_for_that_mistake_only() -> None:
+    """Each validation rule is tried on its own."""
     cases: list[tuple[list[SubtaskDraft], str]] = [
         ([], "subtasks: there are none; a plan has at least one"),
         (
@@ -107,8 +107,8 @@ def test_each_rule_refuses_by_itself() -> None:
         assert _errors(_draft(*subtasks)) == (error,)
 
 
-def test_a_plan_needs_no_more_turns_than_are_left() -> None:
-    """Three for an agent with tools, one for any other, three for a session; subtasks that have begun need none."""
+def test_a_plan_must_fit_into_the_remaining_turns() -> None:
+    """An agent with tools or a nested session counts three, any other agent one, a started subtask none."""
     agents = ("reader", "writer", "supervisor")
     draft = _draft(*(_subtask(f"T{number}", agent=agent) for number, agent in enumerate(agents)))
 
@@ -123,8 +123,8 @@ def test_a_plan_needs_no_more_turns_than_are_left() -> None:
 
 
 @given(rounds=st.integers(1, 10), turns=st.integers(6, 40))
-def test_a_planner_is_told_the_turns_by_which_its_plan_is_checked(rounds: int, turns: int) -> None:
-    """However few turns an agent may take: as many agents as fit by the told arithmetic pass, and one more does not."""
+def test_a_planner_is_told_the_turn_costs_that_validation_uses(rounds: int, turns: int) -> None:
+    """As many agents as fit by that arithmetic pass and one more does not, however few turns an agent has."""
     allowance = ALLOWANCE.replace(turns=turns, max_rounds=rounds)
     [told] = PlanTask(goal="g", max_subtasks=2, allowance=allowance, may_nest=True).sections(None)
     [count, nested] = map(int, re.findall(r"counts as (\d+)", told))
@@ -138,8 +138,8 @@ def test_a_planner_is_told_the_turns_by_which_its_plan_is_checked(rounds: int, t
 
 
 @given(readers=st.integers(1, 9), cents=st.integers(0, 200))
-def test_a_plan_of_several_needs_no_more_dollars_than_are_left(readers: int, cents: int) -> None:
-    """What pays for the start of each passes; what does not goes back with the arithmetic."""
+def test_a_plan_with_several_agents_must_fit_into_the_remaining_dollars(readers: int, cents: int) -> None:
+    """The dollars must cover the start of each agent; a refusal states the arithmetic."""
     draft = _draft(*(_subtask(f"T{number}") for number in range(readers)))
     usd, others = Decimal(cents) / 100, (readers - 1) * Decimal("0.10")
     funds = Funds(usd, Decimal("0.30"), others)
@@ -151,8 +151,8 @@ def test_a_plan_of_several_needs_no_more_dollars_than_are_left(readers: int, cen
         assert f"($0.3000 to start the first, ${others:.4f} for the others), but ${usd:.4f} was left" in error
 
 
-def test_all_reasons_come_together() -> None:
-    """A draft with several mistakes is refused once, with all of them, so that one more turn can mend it."""
+def test_a_draft_is_refused_with_all_its_mistakes_at_once() -> None:
+    """A single further turn can then correct them all."""
     draft = _draft(
         _subtask("T1", agent="pirate", depends_on=["T2"]),
         _subtask("T2", instruction="Do it", depends_on=["T1", "T7"]),
@@ -195,8 +195,8 @@ SUBTASKS = st.builds(
         omitted=st.lists(TEXT, max_size=2),
     )
 )
-def test_whatever_is_written_passes_or_is_refused(draft: PlanAnswer) -> None:
-    """Any draft ends as a plan within the crew and the limits, or in a refusal of a few printable lines."""
+def test_any_draft_is_accepted_or_refused(draft: PlanAnswer) -> None:
+    """It becomes a plan within the crew and the limits, or a refusal of a few printable lines."""
     plan, errors = None, ()
     try:
         plan = _check(draft, turns=5, may_nest=False)
@@ -209,8 +209,8 @@ def test_whatever_is_written_passes_or_is_refused(draft: PlanAnswer) -> None:
     assert plan is None or {subtask.agent for subtask in plan.subtasks} <= {"reader", "writer"}
 
 
-def test_a_huge_draft_is_refused_soon() -> None:
-    """No size of draft holds a workflow task up, or makes a refusal that is itself huge."""
+def test_a_huge_draft_is_refused_quickly() -> None:
+    """No draft blocks a workflow task, and no refusal is huge itself."""
     cases = [
         _draft(*(_subtask(f"T{number}") for number in range(10_000))),  # 10,000 subtasks
         _draft(_subtask(instruction="word " * 2_000_000)),  # 10 MB instruction
@@ -226,8 +226,8 @@ def test_a_huge_draft_is_refused_soon() -> None:
         assert sum(map(len, found)) < 10_000
 
 
-def test_a_delivery_names_a_subtask() -> None:
-    """The strategy `deliver` needs a subtask of the plan; with any other strategy the name means nothing."""
+def test_the_deliver_strategy_must_name_a_subtask_of_the_plan() -> None:
+    """With any other strategy the name is ignored."""
     cases: list[tuple[str, str, str | None]] = [
         ("deliver", "T2", "T2"),
         ("merge", "T2", None),
@@ -247,18 +247,18 @@ INSTRUCTIONS = tomllib.loads(Path(__file__).with_name("instructions.toml").read_
 
 
 @pytest.mark.parametrize("instruction", INSTRUCTIONS["fit_any_task"])
-def test_an_instruction_that_fits_any_task_is_vague(instruction: str) -> None:
-    """It names neither an object nor what a good answer contains."""
+def test_vague_instructions_are_rejected(instruction: str) -> None:
+    """A vague instruction names neither an object nor what a good answer contains."""
     assert is_vague(instruction, has_inputs=False)
 
 
 @pytest.mark.parametrize("instruction", INSTRUCTIONS["clear"])
-def test_an_instruction_that_names_something_is_not(instruction: str) -> None:
+def test_specific_instructions_are_not_vague(instruction: str) -> None:
     """A name, a figure, a measure or a question is enough."""
     assert not is_vague(instruction, has_inputs=False)
 
 
-def test_what_a_subtask_depends_on_is_an_object() -> None:
-    """An instruction may point to the outcomes that it is given."""
+def test_an_instruction_may_refer_to_its_inputs() -> None:
+    """The outcomes that a subtask depends on count as an object, so the instruction is not vague."""
     assert not is_vague("Summarize all results in detail.", has_inputs=True)
     assert is_vague("Do it.", has_inputs=True)

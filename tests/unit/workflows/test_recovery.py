@@ -59,8 +59,8 @@ def taken(outcome: Outcome, means: Means, attempts: Attempts | None = None) -> l
     return actions
 
 
-def test_everything_is_tried_in_its_turn() -> None:
-    """Each kind of bad end has its own order; nothing is tried for which there are no means."""
+def test_each_kind_of_outcome_has_its_order_of_recovery_actions() -> None:
+    """An action without its means is skipped."""
     cases: list[tuple[Outcome, list[Action], list[Action]]] = [
         (Success(), [Action.ACCEPT], [Action.ACCEPT]),
         (Partial(gaps=("costs",)), [Action.ACCEPT], [Action.ACCEPT]),
@@ -77,29 +77,29 @@ def test_everything_is_tried_in_its_turn() -> None:
         assert (taken(outcome, ALL), taken(outcome, NONE)) == (with_all_means, without)
 
 
-def test_what_nothing_helps_is_given_up_at_once() -> None:
-    """A failure that another attempt would only meet again costs none; any other is tried again."""
+def test_failures_that_no_attempt_can_fix_are_given_up_at_once() -> None:
+    """Every other failure is tried again."""
     for reason in get_args(FailureReason):
         tried = taken(Failure(reason=reason), ALL)[:2]
         assert tried == ([Action.GIVE_UP] if reason in HOPELESS else [Action.REFINE, Action.FALLBACK])
 
 
-def test_a_refinement_that_is_not_worth_while_is_no_attempt() -> None:
-    """When no other instruction would help, the fallback agent is next, though there is a single attempt to be had."""
+def test_a_declined_refinement_does_not_use_up_an_attempt() -> None:
+    """If no other instruction would help, the fallback agent is next, even with a single attempt left."""
     attempts = after(Attempts(agents=("reader",)), Action.REFINE)
 
     assert taken(NO_ANSWER, replace(ALL, max_attempts=2), attempts)[0] is Action.FALLBACK
 
 
-def test_a_session_below_has_had_its_own_tries() -> None:
-    """After a split the nested session has refined and fallen back already; its failure is final."""
+def test_a_failed_nested_session_is_not_recovered_again() -> None:
+    """After a split, the nested session has already refined and fallen back itself."""
     attempts = again(Attempts(agents=("reader",)), Action.SPLIT, ALL)
 
     assert next_action(NO_ANSWER, attempts, ALL) is Action.GIVE_UP
 
 
-def test_the_breaker_loses_no_answer() -> None:
-    """Answers that are there are judged and accepted even when nothing can be tried any more."""
+def test_existing_answers_are_accepted_when_no_attempt_is_left() -> None:
+    """They are judged and accepted even if nothing more can be tried."""
     upgraded = frozenset({Action.STRONGER})
     attempts = Attempts(made=3, agents=("reader",), done=upgraded)
 
@@ -131,8 +131,8 @@ MEANS = st.builds(
 
 @settings(max_examples=2 * settings().max_examples)
 @given(outcome=OUTCOMES, attempts=ATTEMPTS, means=MEANS)
-def test_no_action_goes_beyond_its_means(outcome: Outcome, attempts: Attempts, means: Means) -> None:
-    """From any state, what is done is allowed, payable, within the breaker, and not what was done before."""
+def test_no_recovery_action_exceeds_its_means(outcome: Outcome, attempts: Attempts, means: Means) -> None:
+    """From any state it is allowed, affordable, within the breaker, and has not been done before."""
     action = next_action(outcome, attempts, means)
 
     match action:
@@ -159,8 +159,8 @@ def test_no_action_goes_beyond_its_means(outcome: Outcome, attempts: Attempts, m
 
 
 @given(data=st.data(), attempts=ATTEMPTS, max_attempts=st.integers(1, 10))
-def test_every_subtask_comes_to_an_end(data: st.DataObject, attempts: Attempts, max_attempts: int) -> None:
-    """I20: from any state, whatever attempts come to and means become, it ends within the attempts and two steps."""
+def test_recovery_always_terminates(data: st.DataObject, attempts: Attempts, max_attempts: int) -> None:
+    """I20: from any state and with any outcomes, a subtask ends within its attempts plus two steps."""
     outcome = data.draw(BAD_ENDS)
     steps = 0
     action: Action | None = None
@@ -184,8 +184,8 @@ SOURCE = Source(ref="a.md#L1", quote="three months")
 FINDING = Finding(claim="Notice is 3 months.", sources=("a.md#L1",), confidence=30)
 
 
-def test_an_accepted_doubt_can_be_built_on() -> None:
-    """An answer of low confidence becomes partial: all of it is kept, the spend too, and the doubt is a gap."""
+def test_an_accepted_low_confidence_answer_becomes_partial() -> None:
+    """All of it is kept, including its spend, and the doubt is reported as a gap."""
     escalation = Escalation(
         reason="confidence_too_low",
         message="Two grants.",
@@ -208,14 +208,14 @@ def test_an_accepted_doubt_can_be_built_on() -> None:
     )
 
 
-def test_what_holds_no_doubtful_answer_is_accepted_as_it_is() -> None:
-    """Good ends stay what they are, and nothing is made of a question back or of nothing."""
+def test_outcomes_without_a_doubtful_answer_are_accepted_unchanged() -> None:
+    """Successes stay as they are, and questions and empty outcomes are not turned into answers."""
     for outcome in (Success(content="So."), Partial(), NO_ANSWER, AMBIGUOUS, CLUELESS):
         assert accept(outcome) == outcome
 
 
-def test_a_lost_subtask_hands_on_the_surest_answer_that_it_had() -> None:
-    """I07: an earlier answer is not lost to a later failure; of equally sure ones the later counts."""
+def test_a_failed_subtask_passes_on_its_most_confident_answer() -> None:
+    """I07: a later failure does not lose an earlier answer; of equally confident ones the later counts."""
     first = Escalation(reason="confidence_too_low", content="Two.", confidence=30)
     second = Escalation(reason="too_big", content="Three.", confidence=30)
 
@@ -228,8 +228,8 @@ def node(name: str, after: tuple[str, ...] = (), required: tuple[str, ...] = ())
     return Subtask(id=name, agent="reader", instruction=f"Find out {name}", depends_on=after, required=required)
 
 
-def test_only_a_required_input_takes_its_dependents_with_it() -> None:
-    """What the plan does not mark as required is a gap; what it does is a reason to skip, and is named."""
+def test_only_a_failed_required_input_skips_a_subtask() -> None:
+    """The skip names the input; an input that the plan does not require is only a gap."""
     cases: list[tuple[tuple[str, ...], str | None]] = [
         ((), None),
         (("T2",), None),
@@ -245,8 +245,8 @@ def test_only_a_required_input_takes_its_dependents_with_it() -> None:
 RECOVERY_PAGE = Path(__file__).parents[3] / "docs" / "recovery.md"
 
 
-def test_the_page_has_every_row() -> None:
-    """Each way to end is in the page's table exactly once, with the steps of the table in their order."""
+def test_the_recovery_page_lists_every_outcome_with_its_steps() -> None:
+    """Each appears exactly once, with the steps in the order of the table in code."""
     lines = RECOVERY_PAGE.read_text(encoding="utf-8").partition("## Outcomes of a subtask")[2].splitlines()
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][1:]
 

@@ -33,8 +33,8 @@ def query(text: str) -> ToolCall:
     return call({"query": text})
 
 
-def test_a_repeated_call_is_pointed_at_its_answer() -> None:
-    """The refusal belongs to the call that is made now, and names the round in which it was made first."""
+def test_a_repeated_call_is_refused_with_the_round_of_its_result() -> None:
+    """The refusal belongs to the present call."""
     rounds = [asked(query("costs")), Round(correction="it was empty"), asked(query("ferry costs")), asked(query("x"))]
 
     refused = refuse_repetition(query("ferry costs"), rounds, READS)
@@ -47,8 +47,8 @@ def test_a_repeated_call_is_pointed_at_its_answer() -> None:
     )
 
 
-def test_only_what_may_get_another_answer_is_another_call() -> None:
-    """Neither order of names nor case of plain words makes another call; words, values and quoted letters do."""
+def test_calls_differ_only_if_their_answers_could() -> None:
+    """Key order and the case of plain words do not count; words, values and case within quotation marks do."""
     cases: list[tuple[dict[str, JsonValue], dict[str, JsonValue], bool]] = [
         ({"query": "Ferry costs", "most": 5}, {"most": 5, "query": "Ferry costs"}, True),
         ({"query": "Ferry costs"}, {"query": "  ferry\tCOSTS "}, True),
@@ -78,32 +78,32 @@ def test_only_what_may_get_another_answer_is_another_call() -> None:
         assert (refuse_repetition(call(now), [asked(call(earlier))], READS) is not None) is is_the_same
 
 
-def test_after_an_error_a_change_of_case_is_worth_a_try() -> None:
-    """A call that failed may be mended in any letter; unchanged it would only fail again."""
+def test_a_failed_call_may_be_repeated_with_different_case() -> None:
+    """Unchanged, it would only fail again and is refused."""
     failed = [asked(call({"name": "grant.pdf", "page": 2}), ok=False)]
 
     assert refuse_repetition(call({"name": "Grant.pdf", "page": 2}), failed, READS) is None
     assert refuse_repetition(call({"page": 2, "name": "grant.pdf"}), failed, READS) is not None
 
 
-def test_what_was_left_for_later_may_be_asked_again() -> None:
-    """Calls beyond what is used at once were never made."""
+def test_calls_beyond_the_round_limit_may_be_repeated() -> None:
+    """They were never made."""
     rounds = [asked(*(query(str(number)) for number in range(MOST_CALLS + 1)))]
 
     assert refuse_repetition(query(str(MOST_CALLS - 1)), rounds, READS) is not None
     assert refuse_repetition(query(str(MOST_CALLS)), rounds, READS) is None
 
 
-def test_what_cannot_be_read_is_refused_for_that() -> None:
-    """A call whose arguments could not be read gets that reason, not this one."""
+def test_an_unreadable_call_is_not_refused_as_a_repetition() -> None:
+    """It is refused for its unreadable arguments instead."""
     broken = call(malformed="not JSON")
 
     assert refuse_repetition(broken, [asked(broken, ok=False)], READS) is None
     assert refuse_repetition(call(), [asked(broken, ok=False)], READS) is None
 
 
-def test_the_third_repetition_is_one_too_many() -> None:
-    """Three rounds that asked for nothing new make a circle, however long it is; a round with anything new is none."""
+def test_a_third_repetitive_round_counts_as_a_loop() -> None:
+    """It may have any period; a round with any new call does not count."""
     cases = [
         ("A A A", False),
         ("A A A A", True),
@@ -120,8 +120,8 @@ def test_the_third_repetition_is_one_too_many() -> None:
         assert is_repetitive(rounds, READS) == goes_round
 
 
-def test_calls_left_for_later_make_no_circle() -> None:
-    """An agent that asks for a long list until all of it was used does not go round."""
+def test_working_through_a_long_list_of_calls_is_not_a_loop() -> None:
+    """An agent may ask for the same list until all of it has been used."""
     listed = [query(str(number)) for number in range(4 * MOST_CALLS)]
     left = [listed[number * MOST_CALLS :] for number in range(4)]
 
@@ -133,12 +133,12 @@ ARGUMENTS = st.dictionaries(st.text(max_size=5), json_values(), max_size=3)
 
 
 @given(arguments=ARGUMENTS, others=st.lists(ARGUMENTS, max_size=4), answered=st.booleans())
-def test_whatever_was_asked_is_recognised(
+def test_an_identical_call_is_always_recognised(
     arguments: dict[str, JsonValue],
     others: list[dict[str, JsonValue]],
     answered: bool,  # noqa: FBT001  # drawn
 ) -> None:
-    """The very same call is refused whatever its arguments are, also after they have gone through JSON."""
+    """It is refused whatever its arguments, even after a JSON round trip."""
     rounds = [asked(call(arguments), ok=answered), *(asked(call(other)) for other in others)]
 
     refused = refuse_repetition(call(json.loads(json.dumps(arguments))), rounds, READS)
@@ -154,8 +154,8 @@ def test_whatever_was_asked_is_recognised(
     ),
     others_act=st.booleans(),
 )
-def test_no_stale_result_is_offered(turns: list[list[str]], others_act: bool) -> None:  # noqa: FBT001  # drawn
-    """A read is refused only if nothing acted since its result; an act is made once; a poll, always."""
+def test_a_repeated_call_is_never_answered_with_a_stale_result(turns: list[list[str]], others_act: bool) -> None:  # noqa: FBT001  # drawn
+    """A read is refused only if nothing has acted since its result, an act is made once, a poll always."""
     effects = Effects(acting={"act"}, repeatable={"poll"}, others_act=others_act)
     version, rounds = 0, list[Round]()
     seen, done = dict[str, int](), set[str]()
@@ -184,8 +184,8 @@ def test_no_stale_result_is_offered(turns: list[list[str]], others_act: bool) ->
 
 
 @given(tools=st.lists(st.sampled_from(["read", "act"]), min_size=1, max_size=MOST_CALLS))
-def test_what_reads_after_an_act_waits_for_it(tools: list[str]) -> None:
-    """Whatever is asked for at once: all calls are made, in their order, and those that may be side by side are."""
+def test_a_read_after_an_act_in_the_same_round_waits_for_it(tools: list[str]) -> None:
+    """All calls are made, in order, and those that can run in parallel do."""
     runs = made_together([call(tool=each) for each in tools], {"act"})
 
     assert [position for run in runs for position in run] == [*range(len(tools))]
@@ -195,8 +195,8 @@ def test_what_reads_after_an_act_waits_for_it(tools: list[str]) -> None:
     )
 
 
-def test_an_agent_that_reads_after_each_act_makes_no_circle() -> None:
-    """Neither reads after acts, nor results that others change, nor a poll; the same result again and again is one."""
+def test_reading_again_after_each_act_is_not_a_loop() -> None:
+    """Neither are reads of results that others change, or polls; the same result over and over is."""
     acts, shared = Effects(acting={"cancel"}), Effects(acting={"cancel"}, others_act=True)
     working = [asked(*pair) for number in range(5) for pair in ([query("A")], [call({"id": number}, "cancel")])]
     changing = [
@@ -211,15 +211,15 @@ def test_an_agent_that_reads_after_each_act_makes_no_circle() -> None:
     assert is_repetitive([asked(query("A")), *[asked(call({}, "cancel"))] * 4], acts)
 
 
-def test_spelling_matters_in_what_acts() -> None:
-    """A name that is set again in another case is another change."""
+def test_acting_calls_that_differ_only_in_case_are_different() -> None:
+    """Setting a name again in another case is another change."""
     named = asked(call({"name": "smith"}, "rename"))
 
     assert refuse_repetition(call({"name": "Smith"}, "rename"), [named], Effects(acting={"rename"})) is None
 
 
-def test_the_way_of_saying_it_does_not_matter() -> None:
-    """Case, white space, punctuation, typographic forms and trivial words make no other piece of work."""
+def test_instructions_with_the_same_wording_have_the_same_fingerprint() -> None:
+    """Case, whitespace, punctuation, typographic forms and trivial words are ignored."""
     cases = [
         "LIST THE COSTS OF THE FERRY HARALD IN 2025",
         "  list the\n\tcosts of the   ferry Harald in 2025 ",
@@ -234,8 +234,8 @@ def test_the_way_of_saying_it_does_not_matter() -> None:
         assert fingerprint("analyst", said_otherwise) == same
 
 
-def test_what_changes_the_meaning_matters() -> None:
-    """The order of words, numbers, accents, vowel signs and symbols make another piece of work."""
+def test_instructions_with_different_meanings_have_different_fingerprints() -> None:
+    """Word order, numbers, accents, vowel signs and symbols count."""
     cases = [
         ("Compare Harald with Ida", "Compare Ida with Harald"),
         ("to be", "to do"),
@@ -261,14 +261,14 @@ def test_what_changes_the_meaning_matters() -> None:
 
 
 @given(instruction=st.text(max_size=200))
-def test_a_child_id_says_who_but_not_what(instruction: str) -> None:
-    """An id is `<session>/<run>/<agent>/<16 hex digits>`: nothing of the user's words gets into logs and lists."""
+def test_a_child_workflow_id_names_the_agent_but_not_the_task(instruction: str) -> None:
+    """It is `<session>/<run>/<agent>/<16 hex digits>`, so no user text gets into logs and lists."""
     workflow_id = child_workflow_id("session-1", "5f0c", "reader", instruction)
 
     assert re.fullmatch(r"session-1/5f0c/reader/[0-9a-f]{16}", workflow_id)
 
 
-def test_a_fingerprint_stays_what_it_is() -> None:
-    """SHA-256 of agent, line feed and normalised words, first 16 digits: ids of running sessions must not move."""
+def test_the_fingerprint_algorithm_does_not_change() -> None:
+    """It is SHA-256 of agent, line feed and normalised words, first 16 digits; running sessions' ids use it."""
     # printf 'reader\nlist costs ferry' | sha256sum
     assert fingerprint("reader", "List the costs of the ferry") == "5cb1b572e7e97cfa"

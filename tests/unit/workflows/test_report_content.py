@@ -58,7 +58,7 @@ def test_each_source_is_numbered_once_in_the_plans_order() -> None:
 
 
 def test_the_report_of_one_subtask_is_its_answer() -> None:
-    """Its content with numbered citations; what it read without citing it is named below, nothing is lost."""
+    """Its citations are numbered, and sources that it read without citing them are listed below."""
     outcome = Partial(content="So it is [b].", sources=(A, B, C), confidence=64, gaps=("costs",), reason="r")
 
     draft = draft_from(outcome, (A, B, C))
@@ -68,8 +68,8 @@ def test_the_report_of_one_subtask_is_its_answer() -> None:
     )
 
 
-def test_without_a_writer_the_outcomes_are_set_out() -> None:
-    """What agents finished stands under its own heading with its sources; what came to nothing does not."""
+def test_without_a_writer_the_report_lists_the_outcomes() -> None:
+    """Each finished subtask has its own heading and sources; failed ones are left out."""
     outcomes = [
         _given(Success(content="One [a].", sources=(A,), confidence=80)),
         _given(Failure(reason="no_answer", message="none"), "T2"),
@@ -87,7 +87,7 @@ def test_without_a_writer_the_outcomes_are_set_out() -> None:
 
 
 def test_every_gap_is_named_once() -> None:
-    """The writer's gaps, the agents' and every subtask that came to nothing, in this order, none twice."""
+    """The writer's gaps come first, then the agents' and every failed or skipped subtask."""
     outcomes = [
         _given(Partial(gaps=("prices", "dates"))),
         _given(Failure(reason="no_answer", message="Nothing found."), "T2"),
@@ -129,8 +129,8 @@ LINES = st.lists(
 
 
 @given(lines=LINES)
-def test_merging_spend_loses_no_cent(lines: list[SpendLine]) -> None:
-    """There is one line for each agent, model and purpose, and they add up to the same usage."""
+def test_merging_spend_lines_preserves_the_total(lines: list[SpendLine]) -> None:
+    """There is one line for each agent, model and purpose."""
     merged = merge_spend(lines)
 
     keys = [(line.agent, line.model, line.purpose) for line in merged]
@@ -162,8 +162,8 @@ def _plan(**needs: tuple[str, ...]) -> Plan:
     )
 
 
-def test_the_speed_up_is_against_one_after_another() -> None:
-    """What overlapped is what was gained; skipped and unfinished subtasks count nothing."""
+def test_the_speed_up_compares_parallel_with_sequential_time() -> None:
+    """Only overlapping time is gained; skipped and unfinished subtasks do not count."""
     waiting = SubtaskRecord(id="T1", agent="reader", instruction="i")
     unfinished = SubtaskRecord(id="T2", agent="reader", instruction="i", started_at=START)
     cases: list[tuple[list[SubtaskRecord], int, int, float]] = [
@@ -184,8 +184,8 @@ def test_the_speed_up_is_against_one_after_another() -> None:
     assert timing_of(None, [waiting, unfinished], START, START) == _timing(0, 0, 0, 1)
 
 
-def test_the_report_says_who_thought() -> None:
-    """The models that worked on a session are named, and that none was a language model if so."""
+def test_the_report_names_the_models_that_were_used() -> None:
+    """It also says so if none of them was a language model."""
     cases: list[tuple[list[str], str]] = [
         ([], "No model was called."),
         (["extractive", "extractive"], "No language model was used: quoted passages and computed figures only."),
@@ -197,8 +197,8 @@ def test_the_report_says_who_thought() -> None:
         assert brain_of(lines) == brain
 
 
-def test_a_session_below_is_told_what_is_known() -> None:
-    """Its goal is the instruction and what its inputs found: within the length of a goal, and without control codes."""
+def test_the_goal_of_a_nested_session_includes_its_inputs() -> None:
+    """It is the instruction and the input outcomes, within the goal's length limit and without control codes."""
     subtask = Subtask(id="T3", agent="supervisor", instruction="Compare them")
     inputs = [_given(Success(content="One\x00.")), _given(Failure(reason="empty"), "T2")]
 
@@ -209,8 +209,8 @@ def test_a_session_below_is_told_what_is_known() -> None:
     assert len(long) == 20_000
 
 
-def test_why_a_session_stopped() -> None:
-    """A limit that was reached is named before anything else that happened, and what cut it short before all."""
+def test_the_stop_reason_prefers_interruptions_and_limits() -> None:
+    """What cut the session short comes first, then a limit that was reached, then everything else."""
     cases: list[tuple[list[Outcome], str]] = [
         ([Success(), Failure(reason="empty")], "completed"),
         ([Partial(reason="half")], "completed"),
@@ -225,8 +225,8 @@ def test_why_a_session_stopped() -> None:
         assert stop_reason_of(outcomes, "finish_now") == "finish_now"
 
 
-def test_a_report_always_fits_into_a_result() -> None:
-    """However large its parts are, a report has less than Temporal's 2 MB; one that fits is left as it is."""
+def test_a_report_always_fits_into_a_workflow_result() -> None:
+    """Even with huge parts it is below Temporal's 2 MB; one that fits is unchanged."""
     for character, (texts, items) in product("€\\", [(3_000_000, 1), (20_000, 110), (300, 7_000), (10, 1)]):
         text = character * texts
         given = Report(

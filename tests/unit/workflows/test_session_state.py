@@ -82,14 +82,14 @@ def session(request: Mapping[str, Any] | None = None, **limits: Any) -> Session:
         (RaisedLimits(deadline=timedelta(minutes=12)), "after which the server ends this session"),
     ],
 )
-def test_limits_are_raised_only_as_far_as_they_can_be(raised: RaisedLimits, problem: str) -> None:
-    """Higher than before, within the operator's ceilings, and within what the server allows."""
+def test_raised_limits_must_be_higher_and_within_all_ceilings(raised: RaisedLimits, problem: str) -> None:
+    """The ceilings are those of the operator and of the server's execution timeout."""
     with pytest.raises(Refused, match=problem):
         session().check_raised(raised, timedelta(minutes=12))
 
 
-def test_time_in_a_queue_is_not_the_sessions() -> None:
-    """A clock that is delayed keeps its length."""
+def test_queueing_time_does_not_count_against_the_deadline() -> None:
+    """Delaying the clock moves start and deadline alike."""
     clock = Clock(START, START + timedelta(minutes=10), lambda: START)
 
     clock.delay(timedelta(hours=1))
@@ -97,8 +97,8 @@ def test_time_in_a_queue_is_not_the_sessions() -> None:
     assert (clock.started_at, clock.deadline_at) == (START + timedelta(hours=1), START + timedelta(minutes=70))
 
 
-def test_a_session_is_changed_only_while_it_works() -> None:
-    """Once the report is due, or written, a change comes too late."""
+def test_a_session_can_be_changed_only_before_its_report_is_due() -> None:
+    """Once the report is due or written, every change is refused."""
     open_, due, over = session().progress, session(), session().progress
     due.clock.ring()
     over.enter("synthesising")
@@ -109,8 +109,8 @@ def test_a_session_is_changed_only_while_it_works() -> None:
             late.refuse_if_over()
 
 
-def test_one_decision_is_taken_about_a_plan() -> None:
-    """Another is refused as soon as one has come, until that one proves unusable."""
+def test_a_plan_takes_only_one_decision() -> None:
+    """A second one is refused unless the first proves unusable."""
     progress = session().progress
     progress.enter("awaiting_approval")
     progress.check_decision()
@@ -155,8 +155,8 @@ def test_an_unusable_reply_is_corrected_once_and_a_refusal_never() -> None:
     assert not work().correct(reply(stop="refused"))
 
 
-async def test_a_worker_makes_a_task_whole_from_what_it_keeps(tmp_path: Path) -> None:
-    """What it was sent is the whole task: the round too, unless the workflow has made one of the calls otherwise."""
+async def test_a_worker_rebuilds_the_whole_task_from_its_stored_conversation(tmp_path: Path) -> None:
+    """A round is sent again only if the workflow changed the result of one of its calls."""
     kept = ConversationStore(ArtifactStore(tmp_path))
     read = Source(ref="a.md#L1-L9", title="A", quote="Ferries ran late. " * 200)
     call = ToolCall(id="c1", tool="search_documents", arguments={"query": "ferries"})
@@ -179,8 +179,8 @@ async def test_a_worker_makes_a_task_whole_from_what_it_keeps(tmp_path: Path) ->
         assert await kept.whole(sent) == task
 
 
-def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
-    """Whatever the ledger still covers: the budget is spent then, and nothing more is started."""
+def test_a_session_books_a_charge_lost_in_a_restore_once() -> None:
+    """This holds while the ledger covers it; beyond the budget, nothing more is started."""
     opened, before = session(), LostCharges(charges={"a" * 40: Decimal("0.5")})
 
     for lost in (before, before, LostCharges(charges={"a" * 40: Decimal("0.5"), "b" * 40: Decimal(2)})):
@@ -197,8 +197,8 @@ def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
     assert opened.progress.booked == ("a" * 40, "b" * 40, "c" * 40)
 
 
-def test_no_charge_is_booked_that_no_report_states() -> None:
-    """Once the report is written, a charge is refused, so that it stays named as in no books."""
+def test_no_charge_is_booked_after_the_report() -> None:
+    """A late charge is refused, so that it stays listed as unbooked."""
     opened = session()
     opened.progress.enter("synthesising")
 
@@ -208,8 +208,8 @@ def test_no_charge_is_booked_that_no_report_states() -> None:
 
 
 @given(st.lists(st.sampled_from(["receive", "end job", "admit first", "admit last", "take"]), max_size=40))
-def test_messages_are_taken_in_the_order_in_which_they_came(steps: list[str]) -> None:
-    """A message that is not admitted yet holds back what came after it: messages, and the ends of jobs."""
+def test_messages_are_taken_in_the_order_of_arrival(steps: list[str]) -> None:
+    """A message that is not admitted yet holds back all later messages and job results."""
     dialogue = Dialogue()
     waiting: list[str] = []
     unadmitted: dict[str, int] = {}
@@ -231,8 +231,8 @@ def test_messages_are_taken_in_the_order_in_which_they_came(steps: list[str]) ->
             assert waiting.pop(0) in dialogue.take().text
 
 
-def test_what_a_user_has_said_is_given_whole_or_not_at_all() -> None:
-    """What agents say is not in it, and once the transcript has lost its beginning, nothing is."""
+def test_the_users_words_are_returned_completely_or_not_at_all() -> None:
+    """Agents' words are excluded; once the transcript has lost its beginning, nothing is returned."""
     dialogue, said, kept = Dialogue(), tuple[str, ...](), list[bool]()
     while len(kept) < 20:
         said += (f"{len(kept)}: ".ljust(20_000, "x"),)
@@ -253,8 +253,8 @@ def _at_work(*spans: tuple[int, int]) -> list[AgentsAtWork]:
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.lists(st.integers(0, 20), max_size=8))
-def test_no_more_is_lent_than_there_is(total: int, sessions: int, spares: list[int]) -> None:
-    """It comes out of what is free, in fair parts, comes back in the end, and may be offered before a session opens."""
+def test_no_more_places_are_lent_than_are_free(total: int, sessions: int, spares: list[int]) -> None:
+    """Places are lent in equal parts, returned at the end, and may be offered before a session opens."""
     places = Places(total=total)
     running = min(sessions, total)
     places.offer(total - running)
@@ -273,8 +273,8 @@ def test_no_more_is_lent_than_there_is(total: int, sessions: int, spares: list[i
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), max_size=12))
-def test_the_peak_is_of_agents_that_worked_at_the_same_time(begun: list[tuple[int, int]]) -> None:
-    """Whatever the order in which it is learned; one that begins when another ends does not work beside it."""
+def test_the_peak_counts_agents_that_worked_at_the_same_time(begun: list[tuple[int, int]]) -> None:
+    """Report order does not matter; an agent that starts when another ends does not overlap it."""
     spans = [(begin, begin + lasts) for begin, lasts in begun]
     places = Places(total=5)
     for span in reversed(spans):
@@ -286,8 +286,8 @@ def test_the_peak_is_of_agents_that_worked_at_the_same_time(begun: list[tuple[in
     assert resumed.peak == most
 
 
-def test_a_changed_plan_keeps_what_has_happened() -> None:
-    """Records of subtasks that stay in the plan are kept; those of others go, new ones wait."""
+def test_a_changed_plan_keeps_the_records_of_its_subtasks() -> None:
+    """Records of removed subtasks are dropped, and new subtasks are waiting."""
     progress = session().progress
     progress.start(T1, "s/reader/1", START)
     kept = progress.records[0]
@@ -297,8 +297,8 @@ def test_a_changed_plan_keeps_what_has_happened() -> None:
     assert progress.records == (kept, SubtaskRecord(id="T3", agent="reader", instruction="Find the price"))
 
 
-def test_details_draw_the_plan() -> None:
-    """The Web UI shows state, use of the limits, that running subtasks are not counted in it, and a line a subtask."""
+def test_the_web_ui_details_show_the_plan() -> None:
+    """They list state, use of the limits, spend of running subtasks as not counted yet, and a line per subtask."""
     first = SubtaskRecord(id="T1", agent="reader", instruction="Find the notice")
     second = SubtaskRecord(id="T2", agent="writer", instruction="Write the letter", depends_on=("T1",))
     failed = first.model_copy(
@@ -332,8 +332,8 @@ def test_details_draw_the_plan() -> None:
 
 
 @pytest.mark.parametrize("agents", [1, 2, 5])
-def test_what_a_plan_has_to_have_lets_any_of_its_agents_start(agents: int) -> None:
-    """One agent has to have what it starts with; each further one adds to that."""
+def test_a_plans_required_budget_lets_every_agent_start(agents: int) -> None:
+    """It is one agent's starting grant, plus an equal amount for each further agent."""
     budget = session().budget
 
     first, others = budget.dollars_for(["reader"] * agents)

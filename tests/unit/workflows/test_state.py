@@ -44,14 +44,14 @@ def test_no_module_changes_the_fields_of_another_object() -> None:
 
 
 def test_workflows_use_no_finally() -> None:
-    """`finally` runs for a workflow that is thrown away too; `on_exit` does not."""
+    """`finally` also runs when a workflow is evicted; `on_exit` does not."""
     for file in sorted(WORKFLOWS.rglob("*.py")):
         tries = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Try)]
         assert not [f"{file.name}:{node.lineno}" for node in tries if node.finalbody]
 
 
-def test_every_way_to_change_a_foreign_field_is_found() -> None:
-    """The check itself sees each kind of change."""
+def test_the_foreign_field_check_detects_every_kind_of_change() -> None:
+    """These are assignments, deletions and modified collections."""
     cases = [
         "session.deadline = 1",
         "session.reviews += 1",

@@ -46,10 +46,10 @@ async def call(
 
 
 @pytest.mark.slow
-async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_task(
+async def test_an_a2a_message_starts_a_session_whose_report_is_an_artifact(
     tmp_path: Path,
 ) -> None:
-    """Sent again it is the same session; an answer lets it go on, cancelling stops it; strangers get the card."""
+    """Resending returns the same session, a reply resumes it, cancel stops it, and only the card is public."""
     question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
     script = (
         Script()
@@ -131,8 +131,8 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
 
 
 @pytest.mark.slow
-async def test_only_what_begins_a_task_is_a_start(client: Client, tmp_path: Path) -> None:
-    """Whichever way sessions and conversations begin, they count together; reading and going on are free."""
+async def test_only_new_sessions_and_conversations_count_as_starts(client: Client, tmp_path: Path) -> None:
+    """Starts over A2A and HTTP share one rate limit; reads and messages to an existing task are free."""
     async with open_console(client, tmp_path, Script(), starts_per_minute=1) as console:
 
         async def post(path: str, body: object) -> int:
@@ -170,8 +170,8 @@ _HOSTILE = (
 
 
 @pytest.mark.slow
-async def test_json_that_cannot_be_read_is_a_parse_error(client: Client, tmp_path: Path) -> None:
-    """Whatever is odd about it, alone or as the id of a call, and in our words."""
+async def test_invalid_json_is_reported_as_a_parse_error(client: Client, tmp_path: Path) -> None:
+    """Invalid JSON, as the whole body or as a call's id, returns -32700 with our own message."""
     async with open_console(client, tmp_path, Script()) as console:
         for body in (*_HOSTILE, *(f'{{"jsonrpc":"2.0","method":"GetTask","id":{each}}}' for each in _HOSTILE)):
             answered = await console.api.post("/api/a2a", content=body, headers={"A2A-Version": "1.0"})
@@ -180,8 +180,8 @@ async def test_json_that_cannot_be_read_is_a_parse_error(client: Client, tmp_pat
 
 
 @pytest.mark.slow
-async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_path: Path) -> None:
-    """Each message gets its own reply, and what is sent again is said once; wrong ids and crews are refused by name."""
+async def test_a_conversation_is_an_a2a_task_that_accepts_messages(client: Client, tmp_path: Path) -> None:
+    """Each message gets its own reply, a resent one counts once, and wrong ids and crews are named."""
     held = Held(say("Its valve is closed."))
     hm = say("Hm.").model_copy(update={"gaps": ["[a](http://b.example)"]})
     script = Script().replies("", hm).replies("Hello", say("Hello. What can I do?")).replies("pump", held)
@@ -228,8 +228,8 @@ async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_
 
 
 @pytest.mark.slow
-async def test_a_sender_is_told_of_a_call_that_awaits_approval(client: Client, tmp_path: Path) -> None:
-    """Long before the wait for a reply ends, also if it waited before the message, which is answered afterwards."""
+async def test_a_sender_is_told_when_a_tool_call_awaits_approval(client: Client, tmp_path: Path) -> None:
+    """The notice does not wait for the reply timeout, and covers a call that was already waiting."""
     script = Script().replies("money", request_tool("refund", amount=7), say("Refunded.")).replies("When", say("Now."))
     crews = crew_folder(tmp_path, "desk", clerk='tools = ["refund"]\napprove = ["refund"]')
     async with open_console(client, tmp_path, script, own_crews=(crews,), acting=("refund",)) as console:
@@ -282,8 +282,8 @@ async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Asyn
         yield Desk(console, client)
 
 
-async def test_a_session_belongs_to_the_trace_of_the_request_that_starts_it(desk: Desk) -> None:
-    """The caller's span is handed on, with its vendor's state and without its baggage; without one, nothing is."""
+async def test_a_session_joins_the_trace_of_the_request_that_starts_it(desk: Desk) -> None:
+    """traceparent and tracestate are propagated, baggage is not; without a traceparent there is no trace."""
     headers = {"traceparent": PARENT, "tracestate": "vendor=1", "baggage": "user=zanzibar"}
     carrier = {"traceparent": PARENT, "tracestate": "vendor=1"}
 
@@ -292,8 +292,8 @@ async def test_a_session_belongs_to_the_trace_of_the_request_that_starts_it(desk
     assert await started_trace(desk.client, await desk.start({})) is None
 
 
-async def test_a_trace_that_cannot_be_read_starts_the_session_without_one(desk: Desk) -> None:
-    """Whatever a caller sends as its trace, its request is done."""
+async def test_a_session_with_an_invalid_trace_header_starts_without_a_trace(desk: Desk) -> None:
+    """The request succeeds; an oversized tracestate is dropped and the valid traceparent is kept."""
     assert await started_trace(desk.client, await desk.start({"traceparent": f"{PARENT}-zanzibar"})) is None
     assert await started_trace(desk.client, await desk.start({"traceparent": PARENT, "tracestate": "x" * 600})) == {
         "traceparent": PARENT
@@ -308,8 +308,8 @@ async def test_a_trace_that_cannot_be_read_starts_the_session_without_one(desk: 
         st.sampled_from(["0" * 16, "cd" * 8]),
     ).map(lambda parts: "-".join((*parts, "01")))
 )
-def test_only_what_the_standard_allows_is_handed_on(text: str) -> None:
-    """Ids of zeros, capitals, other lengths and other texts name no trace."""
+def test_only_a_valid_traceparent_is_propagated(text: str) -> None:
+    """A traceparent with zero, uppercase or wrong-length ids, or any other text, is ignored."""
     with received_trace(text, "vendor=1"):
         assert carried() == {}
     with received_trace(PARENT):

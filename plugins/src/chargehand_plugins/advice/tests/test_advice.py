@@ -37,8 +37,8 @@ def session(*agents: str, side_by_side: float = 1, turns: int = 2) -> Report:
     )
 
 
-def test_one_agent_would_do_where_several_gain_nothing() -> None:
-    """One agent is enough unless others have other tools, work at the same time, or share what is too much for one."""
+def test_one_agent_is_advised_when_several_bring_no_benefit() -> None:
+    """Several agents need different tools, parallel work, or more work than one can handle."""
     cases = [
         (session("reader"), True),
         (session("reader", "reader"), True),

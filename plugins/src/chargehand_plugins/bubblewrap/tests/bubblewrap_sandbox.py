@@ -1,7 +1,7 @@
 """The bubblewrap sandbox for tests that run inside it; where it is unusable, they check that it is refused.
 
 It is unusable where it is not installed, or where the host allows no user namespaces;
-`test_it_holds_wherever_the_host_can_hold_it` keeps that from masking a defect.
+`test_the_sandbox_passes_its_self_test_on_every_capable_host` keeps that from masking a defect.
 """
 
 import functools

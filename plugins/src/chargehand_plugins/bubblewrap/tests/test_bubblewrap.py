@@ -21,8 +21,8 @@ from tests.waiting import until
 from worker.settings import Settings
 
 
-async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An operator who asks for it is told what is missing; nothing weaker takes its place."""
+async def test_bubblewrap_is_refused_when_it_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The error says how to install it; there is no fallback to a weaker sandbox."""
     monkeypatch.setenv("PATH", str(tmp_path))
     settings = Settings(code="bubblewrap", state_dir=tmp_path)
 
@@ -47,10 +47,10 @@ async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.Monke
     ],
     ids=["refused by the host", "only looks like bwrap"],
 )
-async def test_a_program_that_makes_no_sandbox_is_refused(
+async def test_a_bwrap_that_creates_no_sandbox_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, reason: str
 ) -> None:
-    """The reason of bwrap is handed on, with what it needs; success counts only from inside a sandbox."""
+    """The error quotes bwrap and its requirements; only a self-test that ran inside the sandbox passes."""
     fake = tmp_path / "bwrap"
     fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)
@@ -60,16 +60,16 @@ async def test_a_program_that_makes_no_sandbox_is_refused(
         await require_tight(BubblewrapRunner())
 
 
-async def test_a_folder_of_packages_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """A wrong path is found at worker start."""
+async def test_a_missing_packages_folder_is_refused(tmp_path: Path) -> None:
+    """A wrong path is reported at worker start."""
     reason = "there is no folder" if shutil.which("bwrap") else "not installed"
 
     with pytest.raises(SandboxUnusableError, match=reason):
         BubblewrapRunner(packages=tmp_path / "none").start()
 
 
-async def test_it_holds_wherever_the_host_can_hold_it() -> None:
-    """Where bwrap alone makes a namespace, our sandbox starts and every way out that is tried is shut, Node's too."""
+async def test_the_sandbox_passes_its_self_test_on_every_capable_host() -> None:
+    """Where bwrap can create a namespace, the sandbox starts and every escape fails, including from Node."""
     refusal, runner = "", BubblewrapRunner()
     try:
         await require_tight(runner)
@@ -83,8 +83,8 @@ async def test_it_holds_wherever_the_host_can_hold_it() -> None:
 
 
 @inside
-async def test_a_program_has_the_rows_of_its_query() -> None:
-    """As a variable, and nothing but the rows; without a query there is none."""
+async def test_code_receives_the_rows_of_its_query() -> None:
+    """The rows are in the variable `rows`; without a query, it is undefined."""
     runner = BubblewrapRunner(LIMITS)
     runner.start()
 
@@ -96,8 +96,8 @@ async def test_a_program_has_the_rows_of_its_query() -> None:
 
 
 @inside
-async def test_the_self_test_sees_a_sandbox_with_holes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the filter of system calls the namespaces alone let processes, sockets and uncounted memory through."""
+async def test_the_self_test_detects_a_missing_seccomp_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the filter, namespaces alone allow processes, sockets and unmetered memory."""
     monkeypatch.setattr(isolation, "filter_program", lambda: ALLOW_ALL)
 
     with pytest.raises(SandboxUnusableError) as caught:
@@ -110,8 +110,8 @@ async def test_the_self_test_sees_a_sandbox_with_holes(monkeypatch: pytest.Monke
 
 
 @inside
-async def test_the_self_test_sees_the_host_through_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of the host that can be read and written is found by what was left in it."""
+async def test_the_self_test_detects_an_exposed_host_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host folder that code can read and write is found by a file left in it."""
     made = isolation.command
 
     def with_a_hole(*arguments: object, **named: object) -> list[str]:
@@ -129,8 +129,8 @@ async def test_the_self_test_sees_the_host_through_a_hole(monkeypatch: pytest.Mo
 
 
 @inside
-async def test_output_and_value_come_back() -> None:
-    """Full Python: both streams, the value of the last expression, inheritance, generators, threads."""
+async def test_code_returns_its_output_and_last_value() -> None:
+    """Both streams and the last expression's value are returned; classes, generators and threads work."""
     code = (
         "import sys, statistics, threading\n"
         "class Base:\n    pass\n"
@@ -144,8 +144,8 @@ async def test_output_and_value_come_back() -> None:
 
 
 @inside
-async def test_an_error_is_a_result() -> None:
-    """The traceback shows the program's own lines, and what was printed until then is kept."""
+async def test_an_exception_is_returned_as_a_result() -> None:
+    """The traceback shows only the program's own lines, and earlier output is kept."""
     result = await ran("print('begun')\ndef share(parts):\n    return 1 / parts\nshare(0)")
 
     assert result.stdout == "begun\n"
@@ -156,8 +156,8 @@ async def test_an_error_is_a_result() -> None:
 
 
 @inside
-async def test_documents_go_in_and_files_come_out(tmp_path: Path) -> None:
-    """A program reads the documents it was given, cannot change them, and its files come back."""
+async def test_code_reads_documents_and_returns_files(tmp_path: Path) -> None:
+    """Documents are read-only; files written to `artifacts` are returned."""
     document = tmp_path / "0"
     document.write_text("a,b\n1,2\n")
     code = (
@@ -175,8 +175,8 @@ async def test_documents_go_in_and_files_come_out(tmp_path: Path) -> None:
 
 
 @inside
-async def test_packages_are_those_of_the_folder(tmp_path: Path) -> None:
-    """Code may import what the operator put there and nothing that the worker has installed."""
+async def test_code_imports_only_packages_from_the_operators_folder(tmp_path: Path) -> None:
+    """Packages installed in the worker's environment cannot be imported."""
     (tmp_path / "greeting.py").write_text("text = 'hello'")
 
     result = await ran("import greeting\nprint(greeting.text)\nimport pydantic", packages=tmp_path)
@@ -187,8 +187,8 @@ async def test_packages_are_those_of_the_folder(tmp_path: Path) -> None:
 
 
 @inside
-async def test_figures_come_back(tmp_path: Path) -> None:
-    """What a program still shows by matplotlib when it ends is saved for it."""
+async def test_open_matplotlib_figures_are_returned(tmp_path: Path) -> None:
+    """Figures still open when the program ends are saved as PNG files."""
     folder = tmp_path / "matplotlib"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -204,8 +204,8 @@ async def test_figures_come_back(tmp_path: Path) -> None:
 
 
 @inside
-async def test_cancelling_ends_the_sandbox() -> None:
-    """A cancelled program stops at once, long before its own limit."""
+async def test_cancelling_stops_the_sandbox_at_once() -> None:
+    """A cancelled program leaves no process and does not run on to its own limit."""
     runner = BubblewrapRunner(LIMITS.model_copy(update={"seconds": 60.0}))
     runner.start()
     running = asyncio.create_task(runner.run("while True: pass", "s/1"))

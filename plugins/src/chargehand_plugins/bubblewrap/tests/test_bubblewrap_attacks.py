@@ -15,8 +15,8 @@ from tests.child_processes import children
 
 
 @inside
-async def test_the_namespace_alone_keeps_the_network_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were the filter of system calls to fail, a server on the host's loopback could still not be reached."""
+async def test_the_network_namespace_alone_blocks_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even without the seccomp filter, a server on the host's loopback is unreachable."""
     monkeypatch.setattr(isolation, "filter_program", lambda: ALLOW_ALL)
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -29,8 +29,8 @@ async def test_the_namespace_alone_keeps_the_network_away(monkeypatch: pytest.Mo
 
 
 @inside
-async def test_every_piece_of_code_starts_clean() -> None:
-    """Nothing of one piece of code is there for the next, of any session."""
+async def test_each_run_starts_with_a_clean_folder() -> None:
+    """Files left by one run are not visible to the next, whatever its session."""
     await ran("open('secret.txt', 'w').write('canary')")
 
     result = await ran("import os\nprint(os.listdir('.'), os.listdir('artifacts'))")
@@ -73,8 +73,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("attempts", REFUSED.values(), ids=REFUSED)
 @inside
-async def test_what_is_not_a_programs_is_refused(monkeypatch: pytest.MonkeyPatch, attempts: list[str]) -> None:
-    """Each attempt ends in an error of the system, and nothing of the worker's environment is there."""
+async def test_access_outside_the_sandbox_is_refused(monkeypatch: pytest.MonkeyPatch, attempts: list[str]) -> None:
+    """Each attempt raises an error, and the worker's environment variables are absent."""
     monkeypatch.setenv("CANARY", "canary-in-the-environment")
     code = (
         f"for attempt in {attempts!r}:\n"
@@ -87,8 +87,8 @@ async def test_what_is_not_a_programs_is_refused(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 @inside
-async def test_what_does_not_end_is_ended() -> None:
-    """When its time is up, a second later at the latest, whatever it does about it."""
+async def test_code_over_its_time_limit_is_stopped() -> None:
+    """Sleeping, ignoring signals, forking or closing descriptors does not prevent it."""
     cases = [
         "import time\ntime.sleep(3600)",
         "import signal\n[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]\nwhile True: pass",
@@ -106,8 +106,8 @@ async def test_what_does_not_end_is_ended() -> None:
 
 @pytest.mark.slow
 @inside
-async def test_exhaustion_is_stopped() -> None:
-    """Whatever a program uses up, it is ended and told why, and nothing of it stays."""
+async def test_code_that_exhausts_a_resource_is_stopped() -> None:
+    """No process remains and the worker's memory grows by at most 64 MB, whatever the code uses up."""
     cases = [
         ("import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(99,)).start()", ""),
         ("kept = []\nwhile True: kept.append(bytearray(2**20))", "512 MB of memory"),
@@ -137,8 +137,8 @@ async def test_exhaustion_is_stopped() -> None:
 
 @pytest.mark.slow
 @inside
-async def test_the_next_program_is_not_affected() -> None:
-    """A bomb in one sandbox, and the one beside it answers as ever."""
+async def test_a_fork_bomb_does_not_affect_another_sandbox() -> None:
+    """A program that runs beside the fork bomb returns its value as usual."""
     runner = BubblewrapRunner(LIMITS.model_copy(update={"seconds": 2.0}))
     runner.start()
 
@@ -153,7 +153,7 @@ async def test_the_next_program_is_not_affected() -> None:
 
 @inside
 async def test_only_regular_files_come_back() -> None:
-    """Links, pipes, folders and what is too large stay behind, and are named."""
+    """Links, pipes, folders and oversized files are left out and listed with the reason."""
     code = (
         "import os\nos.chdir('artifacts')\n"
         "os.symlink('/etc/passwd', 'a-link')\nos.symlink('../../program.py', 'b-link')\nos.mkfifo('c-pipe')\n"
@@ -178,8 +178,8 @@ async def test_only_regular_files_come_back() -> None:
 
 
 @inside
-async def test_a_program_that_speaks_for_the_sandbox_gains_nothing() -> None:
-    """Code that writes the sandbox's own answer can only say what a program may say anyhow."""
+async def test_code_that_forges_the_sandboxs_answer_gains_nothing() -> None:
+    """A forged answer can contain only what the program could return anyway."""
     code = (
         "import json, os\n"
         "told = {'value': 'v', 'error': '', 'files': [{'name': '../../x', 'bytes': 3}, {'name': 'y', 'bytes': -1},"

@@ -24,8 +24,10 @@ ran = functools.partial(sandbox.ran, limits=LIMITS, language="javascript")
 
 
 @inside
-async def test_it_is_not_offered_where_it_escapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A Node that could reach the host is left out, and Python stays."""
+async def test_javascript_is_not_offered_if_node_escapes_the_sandbox(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A Node that fails the self-test is left out, and Python stays available."""
     probe = tmp_path / "probe.cjs"
     probe.write_text("console.log(JSON.stringify(['open sockets']))")
     monkeypatch.setitem(self_test._PROBES, "javascript", probe)  # pyright: ignore[reportPrivateUsage]  # the probe file
@@ -36,16 +38,16 @@ async def test_it_is_not_offered_where_it_escapes(monkeypatch: pytest.MonkeyPatc
     assert runner.languages == ("python",)
 
 
-async def test_it_is_not_offered_without_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing takes its place."""
+async def test_javascript_is_not_offered_without_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No other runtime replaces a `node` that is not on the PATH."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert not BubblewrapRunner().find_node()
 
 
 @inside
-async def test_a_program_comes_back_whole(tmp_path: Path) -> None:
-    """Output, the value of the last expression, rows, documents and files are those of Python's programs."""
+async def test_javascript_returns_the_same_results_as_python(tmp_path: Path) -> None:
+    """Output, last value, rows, documents and returned files work as in Python programs."""
     document = tmp_path / "document"
     document.write_text("Ebbe und Flut")
     code = """
@@ -70,8 +72,8 @@ rows.map((row) => row.height * 2)
 
 @pytest.mark.slow
 @inside
-async def test_each_end_of_a_program_is_told() -> None:
-    """A value, or an error that ends with what went wrong; nothing reaches out, and nothing is without end."""
+async def test_every_javascript_run_returns_a_value_or_an_error() -> None:
+    """An error ends with its cause; escape attempts, crashes and endless memory or output are errors too."""
     cases = [
         ("new Promise((done) => setTimeout(done, 5, 'late'))", "'late'", ""),
         ("import('node:os').then((os) => os.EOL.length)", "1", ""),
@@ -97,8 +99,8 @@ async def test_each_end_of_a_program_is_told() -> None:
 
 
 @inside
-async def test_an_endless_program_is_stopped() -> None:
-    """By the same clock as Python's."""
+async def test_endless_javascript_is_stopped() -> None:
+    """The time limit is the same as for Python."""
     result = await ran("for (;;) {}", limits=LIMITS.model_copy(update={"seconds": 1.0}))
 
     assert result.error == "The code ran longer than 1 seconds and was stopped. Do less at once."

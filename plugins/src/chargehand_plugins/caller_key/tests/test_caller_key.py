@@ -49,7 +49,7 @@ def with_interceptors(client: Client, *interceptors: Interceptor) -> Client:
 async def test_only_signed_updates_change_a_session(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unsigned, signed with another key, for another session or other arguments: refused. Either of two keys does."""
+    """An update signed with no or a wrong key, or for other data, is refused; either of two keys works."""
     monkeypatch.setenv(SETTING, OTHER)
     monkeypatch.setenv(f"{SETTING}_ACCEPTED", KEY)
     async with environment(Script().plan(*topics(1)).work("", answer("Known."))) as opened:
@@ -88,8 +88,9 @@ async def test_only_signed_updates_change_a_session(
 async def test_only_signed_signals_reach_the_workflows_of_a_session(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stranger who reads histories cannot steer an agent, nor answer for its session; what was refused stays refused
-    in a replay without the key, and what workflows send each other arrives."""
+    """Someone who reads histories can neither steer an agent nor answer for its session; a replay without the key
+    refuses the same signals, and signals between workflows arrive.
+    """
     monkeypatch.setenv(SETTING, KEY)
     held = Held(use("search_documents"))
     script = Script().plan(subtask("T1", "clerk")).work("", held, request_tool("refund", amount=7), answer("Known."))
@@ -123,8 +124,8 @@ async def test_only_signed_signals_reach_the_workflows_of_a_session(
 
 
 @given(contracts(Envelope))
-async def test_what_is_signed_is_what_arrives(envelope: Envelope) -> None:
-    """A signature holds for a message as its receiver decodes it, whatever is in it."""
+async def test_a_signature_matches_the_decoded_message(envelope: Envelope) -> None:
+    """Any message keeps a valid signature after encoding and decoding."""
     converter = data_converter()
     received = await converter.decode(await converter.encode([envelope]), [Envelope])
     signed = CallerKey(KEY).sign({}, "s", SignalName.MAILBOX, "", [envelope])
@@ -133,7 +134,7 @@ async def test_what_is_signed_is_what_arrives(envelope: Envelope) -> None:
 
 
 def test_a_short_key_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A worker does not start with a key that can be guessed."""
+    """A worker does not start with a guessable key."""
     monkeypatch.setenv(SETTING, "short")
 
     assert (program.main(["--check-settings"]), SETTING in capsys.readouterr().err) == (2, True)

@@ -47,8 +47,8 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
     return Harness(tmp_path_factory.mktemp("harness"))
 
 
-async def test_a_chart_is_a_file_and_its_rows_are_evidence(harness: Harness) -> None:
-    """The user gets a picture; the agent gets its name and the numbers in it, to cite as those of any query."""
+async def test_a_chart_is_an_artifact_and_its_rows_are_a_source(harness: Harness) -> None:
+    """The user gets the picture; the agent gets its name and the numbers, to cite like any query result."""
     answer = await harness.draw(title="Revenue by  region, $")
 
     (made,) = answer.artifacts
@@ -76,8 +76,8 @@ def draw(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict[
     return drawn
 
 
-def test_bars_are_as_high_as_their_numbers(draw: Callable[..., dict[str, Any]]) -> None:
-    """The picture shows the numbers: 300 is three times as much colour as 100."""
+def test_bar_height_is_proportional_to_the_value(draw: Callable[..., dict[str, Any]]) -> None:
+    """A bar for 300 has three times as many coloured pixels as one for 100."""
     image = draw({"n": ["a", "b"], "v": [300, 100]})["image"]
 
     picture = Image.open(io.BytesIO(base64.b64decode(image))).convert("RGB")
@@ -101,8 +101,10 @@ def test_bars_are_as_high_as_their_numbers(draw: Callable[..., dict[str, Any]]) 
         ("scatter", {"a": range(5_000), "b": range(5_000)}),
     ],
 )
-def test_every_kind_draws(draw: Callable[..., dict[str, Any]], kind: str, columns: dict[str, Sequence[object]]) -> None:
-    """Names, dates, times and numbers along the axis; gaps and decimals up; and only the first rows are told."""
+def test_every_chart_kind_is_drawn(
+    draw: Callable[..., dict[str, Any]], kind: str, columns: dict[str, Sequence[object]]
+) -> None:
+    """The axis takes names, dates, times or numbers, values may be missing, and at most 50 rows are returned."""
     first, again = (draw(columns, kind=kind, form="svg") for _ in range(2))
 
     assert b"</svg>" in base64.b64decode(first["image"])
@@ -124,22 +126,22 @@ _ONE: Sequence[object] = ["a"]
         ({"region": _ONE, "v": [0]}, {"kind": "pie"}, "All numbers are 0"),
     ],
 )
-def test_what_cannot_be_drawn_is_explained(
+def test_unusable_chart_data_is_explained(
     draw: Callable[..., dict[str, Any]], columns: dict[str, Sequence[object]], asked: dict[str, object], says: str
 ) -> None:
-    """The agent is told what of its columns does not fit the chart."""
+    """The error tells the agent what in its columns does not fit the chart."""
     assert says in draw(columns, **asked)["error"]
 
 
-async def test_letters_without_a_form_are_owned_up_to(harness: Harness) -> None:
-    """Boxes in place of letters are no surprise to the user, if the agent says so."""
+async def test_letters_missing_from_the_font_are_reported(harness: Harness) -> None:
+    """The agent is told that they are shown as boxes, so it can tell the user."""
     answer = await harness.draw(title="売上")
 
     assert answer.output["letters"] == "Some letters have no form in the chart's font and are shown as boxes."
 
 
-async def test_what_cannot_be_asked_is_named(harness: Harness) -> None:
-    """An agent that errs is told which argument is wrong; no process is started for it."""
+async def test_an_invalid_chart_argument_is_named(harness: Harness) -> None:
+    """The error tells the agent which argument is wrong, and what it must be."""
     no_columns = "`x` must be the name of a column of the statement, and `y` a list of such names."
     no_numbers = "`y` must name at most 8 columns of numbers, and one for a pie."
     wrong: list[tuple[dict[str, JsonValue], str]] = [
@@ -159,8 +161,8 @@ async def test_what_cannot_be_asked_is_named(harness: Harness) -> None:
         assert answer == ToolAnswer(ok=False, output={"error": says})
 
 
-async def test_a_statement_is_as_locked_down_as_any(harness: Harness) -> None:
-    """It may only read, within its memory, and the agent is told the tables that there are."""
+async def test_chart_sql_is_restricted_like_any_query(harness: Harness) -> None:
+    """It is read-only and memory-limited, and the error lists the available tables."""
     for sql, says in (
         ("DROP TABLE sales", "Only SELECT is allowed, not DROP"),
         ("SELECT region, repeat('x', 2000000000) AS revenue FROM sales", "more memory than it may use"),
@@ -173,10 +175,10 @@ async def test_a_statement_is_as_locked_down_as_any(harness: Harness) -> None:
 
 
 @pytest.mark.slow
-async def test_an_endless_chart_is_ended(
+async def test_a_chart_over_its_time_limit_is_stopped(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """At its time limit, and nothing of it stays, not even its folder."""
+    """Nothing of it remains, not even its temporary folder."""
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     started = time.monotonic()

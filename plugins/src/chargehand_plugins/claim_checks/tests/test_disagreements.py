@@ -53,17 +53,17 @@ def is_disagreement(one: str, other: str) -> bool:
 
 @pytest.mark.parametrize("pair", DISAGREE | BOTH_RIGHT)
 def test_one_difference_about_the_same_thing_is_a_disagreement(pair: str) -> None:
-    """In whatever order the two are read; other places, years, definitions and units have other figures."""
+    """The order of the two does not matter; other places, subjects, definitions or units do not conflict."""
     one, other = (DISAGREE | BOTH_RIGHT)[pair]
 
     assert [is_disagreement(one, other), is_disagreement(other, one)] == [pair in DISAGREE] * 2
 
 
 @given(place=_PLACES, years=st.tuples(_YEARS, _YEARS), one=_LENGTHS, other=_LENGTHS)
-def test_statements_that_differ_in_figure_or_year_alone_disagree(
+def test_statements_that_differ_only_in_figure_or_only_in_year_disagree(
     place: str, years: tuple[int, int], one: int, other: int
 ) -> None:
-    """Figures of other years do not, whatever they are."""
+    """Statements that differ in both do not disagree."""
     said = [
         f"In {year} the bridge of {place} was {n} metres long." for year, n in zip(years, (one, other), strict=True)
     ]
@@ -74,7 +74,7 @@ def test_statements_that_differ_in_figure_or_year_alone_disagree(
 @settings(max_examples=settings().max_examples // 4)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_no_text_disagrees_with_itself_and_order_does_not_matter(one: str, other: str) -> None:
-    """Of any two texts."""
+    """This is true of any two texts."""
     assert not is_disagreement(one, one)
     assert is_disagreement(one, other) == is_disagreement(other, one)
 
@@ -85,8 +85,8 @@ def _outcome(id_: str, *claims: str, content: str = "") -> InputOutcome:
     return InputOutcome(id=id_, agent="reader", instruction="Measure it.", outcome=outcome)
 
 
-def test_positions_name_their_subtasks() -> None:
-    """All that differ about one thing are one entry; an answer without findings counts by its sentences."""
+def test_each_position_in_a_disagreement_names_its_subtask() -> None:
+    """All positions on one subject are one entry; an answer without findings counts by its sentences."""
     claims = [f"The tower is {length} metres high." for length in (3, 4, 5)]
     outcomes = [_outcome("T1", claims[0]), _outcome("T2", claims[1]), _outcome("T3", content=f"Measured. {claims[2]}")]
 
@@ -99,8 +99,8 @@ def test_positions_name_their_subtasks() -> None:
     ]
 
 
-def test_one_subtask_does_not_disagree_with_itself_or_with_a_lost_one() -> None:
-    """Only what different subtasks have found is compared."""
+def test_a_subtask_does_not_disagree_with_itself_or_a_failed_one() -> None:
+    """Only findings of different subtasks are compared."""
     own = _outcome("T1", "The tower is 3 metres high.", "The tower is 4 metres high.")
     lost = own.model_copy(
         update={"id": "T2", "outcome": Failure(reason="no_answer", content="The tower is 5 metres high.", confidence=0)}
@@ -116,9 +116,10 @@ def test_one_subtask_does_not_disagree_with_itself_or_with_a_lost_one() -> None:
         "The harbour ferry of the company {n} cost {m}000 euros and {m} percent in 20{n} on the long route.",
     ],
 )
-def test_texts_that_repeat_themselves_do_not_hold_the_workflow(sentence: str) -> None:
-    """The most statements that are compared, all much alike, take far less work than a workflow task has time for,
-    counted in calls of functions, of which even a busy machine makes some millions a second."""
+def test_repetitive_texts_do_not_block_the_workflow_task(sentence: str) -> None:
+    """The largest comparison of similar statements makes fewer than 3 million function calls, far less than a workflow
+    task has time for: even a busy machine makes some millions a second.
+    """
     texts = [" ".join(sentence.format(n=n + 10, m=7 * n + agent) for n in range(40)) for agent in range(5)]
     outcomes = [_outcome(f"T{number}", content=text) for number, text in enumerate(texts)]
     with cProfile.Profile() as profile:

@@ -79,12 +79,13 @@ def _is_shown(checked: list[CheckedClaim], *, agrees_with_objections: bool) -> b
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
-    """In each file, a judge who is right shows 98 of 100 true claims; one who agrees with all, 40 of 100 altered.
+    """In each file, a correct judge shows 98 of 100 true claims; one that agrees with everything, 40 of 100 altered
+    ones.
 
-    Of one who finds each claim and no objection in the evidence, certain objections stop 45 of 100 altered ones, 60 of
-    the five last files, and 30 of the one whose kinds are mostly matters of judgement.
-    A judge who is right shows no altered one, as none is in its evidence; few true ones cost a question. The head of
-    each file says what held before the rules were tuned to it.
+    When a judge confirms every claim and dismisses every objection, certain objections still stop 45 of 100 altered
+    claims, 60 in the five last files, and 30 in the one whose kinds are mostly matters of judgement. A correct judge
+    shows no altered claim, as none is in its evidence; few true claims cost a question. The head of each file records
+    the results before the rules were tuned to it.
     """
     groups = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     right = [_checked(claim, group) for group in groups for claim in group.get("right", ())]
@@ -101,8 +102,8 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -> None:
-    """Neither against a sentence, nor against a part of one between commas."""
+def test_a_sources_own_words_never_raise_a_certain_objection(file: Path) -> None:
+    """This applies to whole sentences and to their parts between commas."""
     groups = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     sentences = [(group, each) for group in groups for quote in group.get("said", []) for each in sentences_of(quote)]
     said = [(group, part) for group, sentence in sentences for part in re.split(r"[;,] ", sentence.rstrip("."))]
@@ -122,14 +123,14 @@ def test_nothing_certain_speaks_against_words_of_the_source_itself(file: Path) -
         ("The lock is 7 m deep", "7 8 9 10 " * 300),
     ],
 )
-def test_words_of_a_source_that_say_otherwise_are_never_shown(claim: str, said: str) -> None:
-    """Of roles and figures that change places, and of names, units, bounds and denials, no judge decides."""
+def test_a_contradicted_claim_raises_a_certain_objection(claim: str, said: str) -> None:
+    """Swapped roles or figures, and other names, units, bounds or denials, are not left to a judge."""
     assert any(each.is_certain for each in objections_of(claim, [said]))
 
 
 @pytest.mark.parametrize("case", PAIRS["asked"], ids=lambda case: case["claim"][:20])
-def test_another_scale_order_or_trend_than_its_source_has_is_asked(case: dict[str, Any]) -> None:
-    """A number word counts with its scale, before is not after, and a trend is that of all rows or years."""
+def test_a_different_scale_order_or_trend_raises_an_objection(case: dict[str, Any]) -> None:
+    """A number word includes its scale, before is not after, and a trend covers all rows or years."""
     assert objections_of(case["claim"], case.get("said", ()), case.get("results", ()), case.get("titles", ()))
 
 
@@ -139,8 +140,8 @@ def test_another_scale_order_or_trend_than_its_source_has_is_asked(case: dict[st
     other=st.integers(0, 4),
     column=st.integers(0, 1),
 )
-def test_a_figure_is_of_the_row_and_column_that_are_named(cells: list[int], row: int, other: int, column: int) -> None:
-    """Any cell of any table: its own row and column are right, any other row or column is not."""
+def test_a_figure_must_match_its_named_row_and_column(cells: list[int], row: int, other: int, column: int) -> None:
+    """In any table, a cell passes with its own row and column; any other raises an objection."""
     rows = [(port, cells[number], cells[number + 5]) for number, port in enumerate(PORTS)]
     table = "port | passengers | minutes\n" + "\n".join(f"{port} | {one} | {two}" for port, one, two in rows)
     titles, figure = ("passengers", "minutes"), rows[row][1 + column]
@@ -156,8 +157,8 @@ def test_a_figure_is_of_the_row_and_column_that_are_named(cells: list[int], row:
 
 @pytest.mark.parametrize(("titles", "claim"), [*(pair for each in PAIRS["comparisons"] for pair in each.items())])
 @given(cells=st.lists(st.integers(1_000, 9_999), min_size=6, max_size=6, unique=True))
-def test_each_comparison_is_held_against_the_cells_it_names(titles: str, claim: str, cells: list[int]) -> None:
-    """Of any table by quarters, halves or seasons, in any order: only a claim of which all comparisons hold is kept."""
+def test_each_comparison_is_checked_against_the_cells_it_names(titles: str, claim: str, cells: list[int]) -> None:
+    """A claim about quarters, halves or seasons passes only if all of its comparisons are true."""
     first, last = cells[:3], cells[3:]
     table = "\n".join([f"port|{titles}", *map("{}|{}|{}".format, PORTS, first, last)])
     a, b, c = first if "spring" in claim else last
@@ -169,9 +170,7 @@ def test_each_comparison_is_held_against_the_cells_it_names(titles: str, claim: 
 
 @pytest.mark.parametrize(("leads", "differs"), [*(pair for each in PAIRS["changes"] for pair in each.items())])
 @given(cells=st.lists(st.integers(220, 999).map("{}7".format).map(int), min_size=4, max_size=4, unique=True))
-def test_a_change_goes_from_the_earlier_figure_to_the_later_by_their_difference(
-    leads: str, differs: str, cells: list[int]
-) -> None:
+def test_a_change_must_match_both_figures_and_their_difference(leads: str, differs: str, cells: list[int]) -> None:
     """In a table with a row for each year, and in prose, in every language."""
     one, other = sorted(cells[:2])
     rows = [("Kiel", 2022, one), ("Kiel", 2023, other), ("Rostock", 2022, cells[2]), ("Rostock", 2023, cells[3])]
@@ -189,8 +188,8 @@ def test_a_change_goes_from_the_earlier_figure_to_the_later_by_their_difference(
 
 
 @given(cells=st.lists(st.integers(220, 999).map("{}7".format).map(int), min_size=4, max_size=4, unique=True))
-def test_a_sum_is_of_the_rows_that_are_named_beside_it(cells: list[int]) -> None:
-    """Of one year, where the table has several, and a mean is the figure of no single row."""
+def test_a_sum_must_be_of_the_rows_named_with_it(cells: list[int]) -> None:
+    """It is of one year if the table has several, and a mean is never the figure of a single row."""
     names = [("Kiel", 2022), ("Rostock", 2022), ("Kiel", 2023), ("Rostock", 2023)]
     table = "port | year | calls\n" + "\n".join(
         f"{a} | {b} | {cell}" for (a, b), cell in zip(names, cells, strict=True)
@@ -203,8 +202,8 @@ def test_a_sum_is_of_the_rows_that_are_named_beside_it(cells: list[int]) -> None
 
 
 @pytest.mark.parametrize("title", ["price_eur_kg", "price_eur_per_kg", "price_min_eur", "price_eur"])
-def test_a_rate_counts_in_what_stands_before_its_base(title: str) -> None:
-    """A price per kilogram is in euros, and so is what it has become cheaper by; a weight is none."""
+def test_a_rate_is_measured_in_the_unit_of_its_numerator(title: str) -> None:
+    """A price per kilogram, and a change in it, is in euros and not in kilograms."""
     table = f"fruit | jan_{title} | jun_{title}\nPears | 3.20 | 1.90\nPlums | 2.75 | 1.45"
 
     assert not objections_of("Pears became 1.30 euros cheaper", [], [table])
@@ -212,8 +211,8 @@ def test_a_rate_counts_in_what_stands_before_its_base(title: str) -> None:
 
 
 @given(values=st.lists(st.integers(100, 99_999), min_size=2, max_size=5, unique=True), error=st.integers(1, 50))
-def test_an_arithmetic_of_a_column_is_repeated(values: list[int], error: int) -> None:
-    """Sums, and differences of two rows, of any column are found; a sum that is wrong is not."""
+def test_sums_and_differences_of_a_column_are_recomputed(values: list[int], error: int) -> None:
+    """Correct sums and differences of two rows pass; a wrong sum raises an objection."""
     table = "port | passengers\n" + "\n".join(f"{port} | {value}" for port, value in zip(PORTS, values, strict=False))
 
     assert not objections_of(f"All of them had {sum(values)} passengers.", [], [table])
@@ -231,10 +230,10 @@ def test_an_arithmetic_of_a_column_is_repeated(values: list[int], error: int) ->
     zero=st.integers(0, 2),
     other=st.integers(0, 2),
 )
-def test_what_is_said_of_all_rows_of_none_or_of_one_is_held_against_each(
+def test_claims_about_all_one_or_no_rows_are_checked_against_every_row(
     figures: list[int], zero: int, other: int
 ) -> None:
-    """Of any table: the only row without, all rows above a bound, none above it, and a rise in each or in all years."""
+    """This covers the only row without, all or no rows above a bound, and a rise in each row or year."""
     faults = [0 if row == zero else 7 for row in range(3)]
     rows = zip(PORTS, figures, sorted(figures), faults, strict=False)
     table = "port | calls 2021 | calls 2022 | faults\n" + "\n".join(" | ".join(map(str, row)) for row in rows)
@@ -259,10 +258,10 @@ def test_what_is_said_of_all_rows_of_none_or_of_one_is_held_against_each(
     own=st.integers(1_000_001, 9_999_999).filter(lambda number: number % 10),
     name=st.sampled_from(["output.fee", "output.share", "output.ports[1].text", "output.due"]),
 )
-def test_a_value_of_an_output_has_a_source_or_is_a_claim_without_one(
+def test_an_output_value_without_a_source_is_an_unsupported_claim(
     fee: int, minutes: list[int], own: int, name: str
 ) -> None:
-    """A figure of the words or results, written in another way, as a share or a sum, is none; any other figure is."""
+    """Figures from texts or results pass, also reformatted or as a share or sum; any other is listed."""
     words = f"The fee of {fee:,} euros is due on 3 March 2024, after a rise of four per cent."
     table = f"port | minutes\nKiel | {minutes[0]}\nBremen | {minutes[1]}"
     sources = [Source(ref="fees.md#L77", quote=words), Source(ref="sql:1", quote=table)]
@@ -283,10 +282,10 @@ def test_a_value_of_an_output_has_a_source_or_is_a_claim_without_one(
 @given(
     pair=st.sampled_from([pair for each in PAIRS["denied"] for pair in each.items()]), number=_FIGURES, other=_FIGURES
 )
-def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
+def test_a_quote_that_denies_a_claim_or_its_figure_is_no_support(
     pair: tuple[str, str], number: int, other: int
 ) -> None:
-    """In any language, a statement is never `supported` by its own negation, nor from other figures."""
+    """In any language, a statement is never `supported` by its own negation or by other figures."""
 
     def checked(claim: str, quote: str) -> str:
         said = Claim(text=f"{claim}: {number}.", verification="cited", quote=quote)
@@ -305,14 +304,14 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
     ("claim", "said"),
     [*(pair for each in PAIRS["in another way"] for pair in each.items())],
 )
-def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
-    """Figures, dates, scales and denials may be written in other ways and languages: a judge decides at most."""
+def test_a_paraphrase_raises_no_certain_objection(claim: str, said: str) -> None:
+    """Figures, dates, scales and denials may differ in form or language; at most a judge decides."""
     assert not any(each.is_certain for each in objections_of(claim, [said]))
 
 
 @pytest.mark.parametrize("titles", ["jan | feb | mar", "Jan. | Feb. | März", "calls_janv | calls_févr | calls_mars"])
-def test_abbreviated_months_are_months(titles: str) -> None:
-    """In titles of columns, beside numbers, and at what would be the end of a sentence."""
+def test_abbreviated_month_names_are_recognised(titles: str) -> None:
+    """In column titles, next to numbers, and where they look like the end of a sentence."""
     table = f"port | {titles}\nKiel | 1204 | 1407 | 1391"
 
     assert not objections_of("In February, Kiel had 1,407 calls.", [], [table])
@@ -320,8 +319,8 @@ def test_abbreviated_months_are_months(titles: str) -> None:
     assert not objections_of("The port was closed on 15 February.", ["The port was closed on Feb. 15."])
 
 
-def test_the_most_is_of_all_rows_but_a_total_and_a_bound_is_no_cell() -> None:
-    """A row that happens to be the sum of the others is none."""
+def test_superlatives_compare_all_rows_and_bounds_need_not_be_cells() -> None:
+    """A row that happens to equal the sum of the others is not taken for a total."""
     table = "town | homes | km\nBath | 400 | 1.12\nDeal | 200 | 1.31\nEly | 600 | 2.05"
     assert not objections_of("Ely has the most homes", [], [table])
     assert not any(each.is_certain for each in objections_of("Only Bath has less than 1.3 km", [], [table]))
@@ -329,8 +328,8 @@ def test_the_most_is_of_all_rows_but_a_total_and_a_bound_is_no_cell() -> None:
 
 @pytest.mark.parametrize("form", [*NUMBER_FORMS, "clear column", "unclear"])
 @given(values=st.lists(st.integers(1_000, 999_999), min_size=3, max_size=5, unique=True))
-def test_figures_of_cells_are_read_as_their_column_table_or_language_writes_them(form: str, values: list[int]) -> None:
-    """A sum of thousands is computed whatever mark groups them; where `1.240` may be 1.24, code computes nothing."""
+def test_cell_figures_follow_the_format_of_column_table_or_language(form: str, values: list[int]) -> None:
+    """Thousands are summed with any separator; where `1.240` may mean 1.24, nothing is computed."""
     group, decimal = NUMBER_FORMS.get(form, (".", "."))
     share = f"0{decimal}5" if form in NUMBER_FORMS else "none"
     cells = [f"{value:,}".replace(",", group) for value in values] + ["980"] * (form == "clear column")
@@ -345,8 +344,8 @@ def test_figures_of_cells_are_read_as_their_column_table_or_language_writes_them
 
 
 @given(rows=st.permutations([*PORTS]), counts=st.integers(1, 4), said=st.integers(2, 9), other=st.integers(0, 4))
-def test_labels_and_numbers_of_rows_are_those_of_the_table(rows: list[str], counts: int, said: int, other: int) -> None:
-    """A row has no label of another row, and as many rows are said to have a label as have it."""
+def test_row_labels_and_row_counts_must_match_the_table(rows: list[str], counts: int, said: int, other: int) -> None:
+    """Another row's label, or a wrong count of rows with a label, raises a certain objection."""
     owners = ["Ottoline"] * counts + ["Perkin"] * (5 - counts)
     table = "port | owner | boats\n" + "\n".join(
         f"{port} | {owner} | {number}07"
@@ -361,9 +360,10 @@ def test_labels_and_numbers_of_rows_are_those_of_the_table(rows: list[str], coun
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_no_claim_takes_more_steps_than_a_workflow_task_has_time_for(hostile: str) -> None:
-    """Of the largest claim and evidence, however they repeat themselves, counted in calls of functions after a first
-    claim has compiled the words; each call of a pattern reads at most the characters that are compared."""
+def test_checking_the_largest_claim_fits_in_a_workflow_task(hostile: str) -> None:
+    """The largest claim and evidence, however repetitive, take fewer than 120,000 function calls once a first claim has
+    compiled the words; each pattern call reads at most the characters that are compared.
+    """
     claim, said, results = HOSTILE[hostile]
     objections_of(f"9 {claim[3:90]}", [f"Zwei mal 9 {each[3:90]}" for each in said[:1]])
     objections_of("Every quarter A had 9 more boats than B, and its best in spring", [], ["a | b\n1 | 2"])
@@ -374,8 +374,8 @@ def test_no_claim_takes_more_steps_than_a_workflow_task_has_time_for(hostile: st
     assert sum(int(each.ncalls.partition("/")[0]) for each in stats) < 120_000
 
 
-def test_no_judge_overrules_what_is_certain() -> None:
-    """A claim that quotes words which stand nowhere is never verified."""
+def test_a_judge_cannot_overrule_a_certain_objection() -> None:
+    """A claim that quotes words found nowhere is never verified."""
     said = Claim(text="It is open.", verification="cited", quote="It is open.")
     claim = CheckedClaim(said, [PAGE], [(PAGE, said.quote)], missing=["It is closed."])
 

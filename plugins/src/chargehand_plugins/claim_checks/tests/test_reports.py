@@ -19,8 +19,10 @@ ALTERED = (
 
 @pytest.mark.parametrize("strategy", ["", "merge", "select", "deliver"])
 @pytest.mark.parametrize("claims", [INVENTED, ALTERED], ids=["invented", "altered"])
-async def test_a_judge_who_agrees_with_all_makes_no_report_green(claims: tuple[str, ...], strategy: str) -> None:
-    """Of a lone agent, and written, selected or delivered: its claims are cited, and its confidence says so."""
+async def test_a_judge_that_agrees_with_everything_verifies_no_false_claim(
+    claims: tuple[str, ...], strategy: str
+) -> None:
+    """With one agent, and merged, selected or delivered, claims stay `cited` and confidence is 60."""
     found = answer(
         " ".join(f"{claim} [p1]." for claim in claims),
         *(finding(f"{claim}.", "p1", quote=QUOTE, confidence=95) for claim in claims),

@@ -82,8 +82,8 @@ def _environment(cloud: str, url: str, *, signed: bool) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
-async def test_a_turn_is_taken_counted_and_priced(cloud: str, serve: Serve) -> None:
-    """The vendor's client signs; what is asked and charged is as at the vendor's own address."""
+async def test_a_cloud_turn_is_completed_counted_and_priced(cloud: str, serve: Serve) -> None:
+    """The vendor's client signs; requests and charges are the same as at the vendor's own address."""
     async with serve(cloud, answer()) as (server, models, call):
         reply = await models.adapter.complete(call)
         assert isinstance(models.adapter, CountsInput)
@@ -102,7 +102,7 @@ async def test_a_turn_is_taken_counted_and_priced(cloud: str, serve: Serve) -> N
 
 
 @pytest.mark.parametrize("cloud", ["bedrock", "vertex"])
-async def test_missing_credentials_are_said_and_not_tried_again(cloud: str, serve: Serve) -> None:
+async def test_missing_credentials_are_reported_and_not_retried(cloud: str, serve: Serve) -> None:
     async with serve(cloud, answer(), signed=False) as (server, models, call):
         with pytest.raises(ProviderError, match="credentials") as failure:
             await models.adapter.complete(call)
@@ -112,7 +112,7 @@ async def test_missing_credentials_are_said_and_not_tried_again(cloud: str, serv
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
-async def test_a_secret_that_a_cloud_repeats_is_not_told(cloud: str, serve: Serve) -> None:
+async def test_a_secret_echoed_by_a_cloud_is_not_disclosed(cloud: str, serve: Serve) -> None:
     refusal = raw(f'{{"error": {{"message": "key {TOKEN} is not ours"}}}}'.encode(), status=401)
     async with serve(cloud, refusal) as (_, models, call):
         with pytest.raises(ProviderError) as failure:
@@ -125,7 +125,7 @@ async def test_a_secret_that_a_cloud_repeats_is_not_told(cloud: str, serve: Serv
 @pytest.mark.parametrize(
     ("cloud", "missing"), [("bedrock", "AWS_REGION"), ("vertex", "CLOUD_ML_REGION"), ("azure", "AZURE_OPENAI_ENDPOINT")]
 )
-async def test_a_setting_that_a_cloud_needs_is_named_at_the_start(
+async def test_a_missing_cloud_setting_is_named_at_startup(
     cloud: str, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (missing, "AWS_DEFAULT_REGION", "ANTHROPIC_BEDROCK_MANTLE_BASE_URL"):

@@ -78,8 +78,8 @@ def sarif(report: Report, folder: Path) -> dict[str, Any]:
     return log
 
 
-async def test_a_repository_is_reviewed_without_running_anything_of_it(tmp_path: Path) -> None:
-    """A finding of two reviewers is reported once, at its file and line; refuted ones are not; no turn plans."""
+async def test_a_repository_is_reviewed_without_running_its_code(tmp_path: Path) -> None:
+    """Duplicate findings appear once, with file and line; refuted ones do not; no turn is spent on planning."""
     repo = repository(tmp_path / "repo")
 
     run = await reviewed(reviews(), repo)
@@ -99,8 +99,8 @@ async def test_a_repository_is_reviewed_without_running_anything_of_it(tmp_path:
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 2
 
 
-async def test_what_was_dismissed_is_not_reported_again(tmp_path: Path) -> None:
-    """A suppression in the SARIF of one review holds in the next, also after the line has moved, and is handed on."""
+async def test_a_dismissed_finding_is_not_reported_again(tmp_path: Path) -> None:
+    """A SARIF suppression applies to the next review, also after the line has moved, and is carried over."""
     first = await reviewed(reviews(), repository(tmp_path / "repo"))
     log = sarif(first.report, tmp_path / "out")
     log["runs"][0]["results"][0]["suppressions"] = [{"kind": "external", "justification": "It is our own text."}]
@@ -116,8 +116,8 @@ async def test_what_was_dismissed_is_not_reported_again(tmp_path: Path) -> None:
     assert handed_on["suppressions"] == [{"kind": "external", "status": "accepted"}]
 
 
-async def test_nothing_found_is_a_good_answer(tmp_path: Path) -> None:
-    """A clean diff of 2 MB is read as a document, and its review says what was reviewed and that nothing was found."""
+async def test_a_review_without_findings_succeeds(tmp_path: Path) -> None:
+    """A clean 2 MB diff is read as a document; the answer says what was reviewed and that nothing was found."""
     lines = "".join(f"+value_{number} = {number}  # {'x' * 60}\n" for number in range(23_000))
     (tmp_path / "big.patch").write_text(f"--- a/big.py\n+++ b/big.py\n@@ -0,0 +1,23000 @@\n{lines}")
 
@@ -127,8 +127,8 @@ async def test_nothing_found_is_a_good_answer(tmp_path: Path) -> None:
     assert (report.stop_reason, report.gaps) == ("completed", ())
 
 
-async def test_the_threshold_is_the_crews(tmp_path: Path) -> None:
-    """A finding that is less sure than the crew's threshold is not reported."""
+async def test_the_crew_sets_the_confidence_threshold(tmp_path: Path) -> None:
+    """A finding below the crew's threshold is not reported."""
     (tmp_path / "crews").mkdir()
     stricter = CREW.read_text(encoding="utf-8").replace("threshold = 80", "threshold = 96")
     (tmp_path / "crews/code-review.toml").write_text(stricter, encoding="utf-8")
@@ -140,7 +140,7 @@ async def test_the_threshold_is_the_crews(tmp_path: Path) -> None:
 
 
 async def test_a_review_is_graded_by_the_criteria_of_its_request(tmp_path: Path) -> None:
-    """A review that misses a criterion names that as a gap, and stays as code wrote it."""
+    """A missed criterion is a gap, and the answer stays as code wrote it."""
     grade: JsonValue = {"criterion": 1, "met": False, "reason": "It names no test."}
     script = reviews().on("grade", Reply({"grades": [grade]}))
 

@@ -62,8 +62,8 @@ FOUND = st.lists(
 
 
 @given(st.data())
-def test_a_finding_is_reported_only_if_it_was_confirmed_itself(data: st.DataObject) -> None:
-    """What is confirmed, about an added line and sure enough is reported, in whatever order; the rest is counted."""
+def test_a_finding_is_reported_only_if_individually_confirmed(data: st.DataObject) -> None:
+    """It must also be on an added line and confident enough, in any order; all others are counted."""
     found = data.draw(FOUND)
     names = data.draw(st.sets(st.sampled_from([one.id for one in found]))) if found else set[str]()
     confirmed = [look(f"{name}: so it is", confidence=85) for name in sorted(names)]
@@ -99,8 +99,8 @@ def test_a_finding_is_reported_only_if_it_was_confirmed_itself(data: st.DataObje
         (look("a.py:4", 4, f"T2.2: {MESSAGES[0]}"), {"T2.2"}),
     ],
 )
-def test_the_second_look_means_one_finding(said: Issue, meant: set[str]) -> None:
-    """That of its id, else of its line and words, else the only one there; what names none is a gap."""
+def test_a_confirmation_is_matched_to_the_findings_it_names(said: Issue, meant: set[str]) -> None:
+    """It matches by id, else by line and words, else the only one there; one without a match is a gap."""
     found = [finding("T1.1", 2), finding("T2.1", 4), finding("T2.2", 4, MESSAGES[2]), finding("T3.1", 5)]
 
     one = sifted(found, [said])
@@ -109,15 +109,15 @@ def test_the_second_look_means_one_finding(said: Issue, meant: set[str]) -> None
     assert bool(gaps_in(one, found, "whole")) is not bool(meant)
 
 
-def test_a_doubt_of_the_second_look_counts() -> None:
-    """Of two words on one finding the less sure one decides, in any order."""
+def test_the_less_confident_of_two_confirmations_decides() -> None:
+    """Two confidences for one finding count as the lower one, in any order."""
     both = [look("T1.1", confidence=95), look("T1.1", confidence=60)]
 
     assert [ids(sifted([finding("T1.1", 2)], list(order))) for order in permutations(both)] == [set(), set()]
 
 
-def test_findings_of_one_line_are_one_entry_that_has_the_words_of_all() -> None:
-    """A problem is reported once, with all its reviewers and others of its line; two of one reviewer stay two."""
+def test_findings_on_one_line_are_one_entry_with_all_their_texts() -> None:
+    """A problem is listed once with all its reviewers; two findings of one reviewer stay separate."""
     found = [
         finding("T1.1", 2, confidence=95, agent="security"),
         finding("T2.1", 2, MESSAGES[2], 85),
@@ -147,8 +147,8 @@ def test_findings_of_one_line_are_one_entry_that_has_the_words_of_all() -> None:
     assert "style, line 3: Text of a user is run as a program." in review
 
 
-def test_the_sarif_of_a_review_tells_what_was_dismissed() -> None:
-    """Every result has its rule, level and fingerprint; a suppression that was rejected dismisses nothing."""
+def test_dismissed_findings_are_read_from_a_reviews_sarif() -> None:
+    """Every result has its rule, level and fingerprint; a rejected suppression dismisses nothing."""
     found = [finding("T1.1", 2, agent="security"), finding("T2.1", 9, "Never used.")]
     log = json.loads(sarif_of(sifted(found, [look(one.id) for one in found])))
     results = log["runs"][0]["results"]
@@ -165,8 +165,8 @@ def test_the_sarif_of_a_review_tells_what_was_dismissed() -> None:
     assert list(dismissed_in('{"runs": [3, {"results": {"a": 1}}]}')) == []
 
 
-def test_comments_of_three_services_are_read() -> None:
-    """Pages one after another too, the newest first; what is no export has none, however deep."""
+def test_github_gitlab_and_bitbucket_comments_are_read() -> None:
+    """Concatenated pages are read, newest first; any other text, however nested, has no comments."""
     github = [{"path": "a.py", "line": None, "original_line": 3, "user": {"login": "ada"}, "body": "No\neval!"}]
     gitlab = [{"notes": [{"body": "Close it.", "author": {"username": "bo"}, "position": {"new_path": "b.py"}}]}]
     bitbucket = {
@@ -223,8 +223,8 @@ async def review(script: Script, *documents: str) -> ScriptedRun:
     return await run_session(request, script)
 
 
-async def test_a_checker_answers_to_120_findings(change: str) -> None:
-    """It reads the id, place and words of each, and names those that stand by their ids: these are reported alone."""
+async def test_a_checker_can_check_120_findings(change: str) -> None:
+    """It gets the id, place and text of each, and only those it confirms by id are reported."""
     half = [name for name in names_of(6, 20) if name[-1] in "13579"]
     run = await review(reviews(20).work("", confirming(half), agent="checker"), change)
 
@@ -255,10 +255,10 @@ async def test_a_checker_answers_to_120_findings(change: str) -> None:
         (90, "x" * 900, "success", "checker: issues it was not given, too long together: 420 (conventions 70, "),
     ],
 )
-async def test_findings_that_are_not_checked_are_counted_by_name(
+async def test_unchecked_findings_are_counted_by_reviewer(
     change: str, each: int, text: str, status: ContentStatus, gap: str
 ) -> None:
-    """Whether the second look ends early or not at all, or a cap cuts what it gets, a gap says how many, of whom."""
+    """If the second look is partial, missing or cut by a cap, a gap says how many findings, and whose."""
     run = await review(reviews(each, text).work("", confirming(names_of(3, each), status), agent="checker"), change)
 
     assert any(said.startswith(gap) for said in run.report.gaps), run.report.gaps
@@ -268,7 +268,7 @@ async def test_findings_that_are_not_checked_are_counted_by_name(
 
 
 async def test_a_reviewer_reads_the_comments_of_earlier_reviews(change: str, tmp_path: Path) -> None:
-    """An export among the documents is listed by file, and read by line, author and date; it is no gap."""
+    """An export among the documents is listed by file and read by line, author and date; it is not a gap."""
     comment = {
         "path": "a.py",
         "line": 4,

@@ -57,8 +57,10 @@ def _pipe(folder: Path, _: Path) -> None:
 
 
 @pytest.mark.parametrize("trick", [_link_git, _git_file, _link_inside, _alternates, _pipe])
-def test_a_repository_that_leads_elsewhere_is_refused(tmp_path: Path, trick: Callable[[Path, Path], None]) -> None:
-    """Neither a link, a file in place of .git, an alternate nor a pipe has a reviewer read anything else."""
+def test_a_repository_that_points_outside_itself_is_refused(
+    tmp_path: Path, trick: Callable[[Path, Path], None]
+) -> None:
+    """Links, a .git file, alternates and pipes cannot make a reviewer read anything else."""
     (tmp_path / "outside").mkdir()
     folder = repository(tmp_path / "repo", "a = 1\n")
     trick(folder, tmp_path / "outside")
@@ -67,8 +69,8 @@ def test_a_repository_that_leads_elsewhere_is_refused(tmp_path: Path, trick: Cal
         Repository(folder)
 
 
-def test_a_change_is_that_of_the_newest_commit_and_history_is_told(tmp_path: Path) -> None:
-    """The last commit is reviewed; files are read as they are there, and commits with their notes are listed."""
+def test_the_newest_commit_is_reviewed_with_its_history(tmp_path: Path) -> None:
+    """Files are read as of that commit, and commits are listed with their notes."""
     folder = repository(tmp_path / "repo", "a = 1\n", "a = 1\n\fb = 2\n")
     found = Repository(folder)
     porcelain.notes_add(str(folder), found.id.encode(), b"Reviewed:\nno form feeds.", author=b"A <a@b>")
@@ -81,16 +83,16 @@ def test_a_change_is_that_of_the_newest_commit_and_history_is_told(tmp_path: Pat
     assert history == [("Version 2", "Reviewed: no form feeds."), ("Version 1", "")]
 
 
-def test_a_commit_of_any_time_has_a_date(tmp_path: Path) -> None:
-    """The time that a hostile commit states is brought into the years that there are."""
+def test_an_out_of_range_commit_time_is_clamped(tmp_path: Path) -> None:
+    """A hostile commit time of 10^18 seconds becomes the year 9999."""
     [late] = Repository(repository(tmp_path / "repo", "a = 1\n", seconds=10**18)).history("a.py", 20)
 
     assert datetime.fromtimestamp(late.seconds, UTC).year == 9999
 
 
 @pytest.mark.nightly
-async def test_an_object_that_unpacks_without_end_breaks_no_worker(tmp_path: Path) -> None:
-    """It is refused by the process that reads it, and the next repository is read."""
+async def test_a_decompression_bomb_in_git_does_not_break_the_worker(tmp_path: Path) -> None:
+    """The reading process refuses it, and the next repository is read."""
     hostile, honest = repository(tmp_path / "hostile", "a = 1\n"), repository(tmp_path / "honest", "a = 1\n")
     packing = zlib.compressobj()
     head = packing.compress(b"blob 4000000000\0") + packing.flush(zlib.Z_FULL_FLUSH)
@@ -111,7 +113,7 @@ async def test_an_object_that_unpacks_without_end_breaks_no_worker(tmp_path: Pat
 
 
 def test_a_hunk_that_counts_too_many_lines_hides_no_file() -> None:
-    """The file after a wrong header is read, lines like headers stay lines, and diffs of a file are one change."""
+    """The next file is read, lines that look like headers stay lines, and diffs of one file are merged."""
     text = (
         "--- a/a.py\n+++ b/a.py\n@@ -1,90 +1,90 @@\n+++ added\n context\ndiff --git a/b.py b/b.py\n"
         "--- a/b.py\n+++ b/b.py\n@@ -0,0 +1 @@\n+b = 1\n"

@@ -77,8 +77,8 @@ def _payloads(body: Any) -> list[Payload]:
     return list(json_format.ParseDict(body, Payloads()).payloads)
 
 
-async def test_the_web_ui_sees_what_is_encrypted(url: str) -> None:
-    """What it sends is answered in clear for its origin; payloads from before encryption are given back as they are."""
+async def test_the_web_ui_can_decode_encrypted_payloads(url: str) -> None:
+    """Its origin gets decoded payloads; payloads from before encryption are returned as they are."""
     plain = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
     sealed = [plain, *await data_converter(ENCRYPTION).encode([{"goal": "canary"}])]
     preflight = {
@@ -98,8 +98,8 @@ async def test_the_web_ui_sees_what_is_encrypted(url: str) -> None:
     assert [each.data for each in _payloads(body)] == [b"1", b'{"goal":"canary"}']
 
 
-async def test_stored_payloads_are_fetched_when_that_is_asked(url: str, storage: Storage) -> None:
-    """A reference stays one for the Web UI's overview, and is fetched for its download and for the command line."""
+async def test_stored_payloads_are_fetched_on_request(url: str, storage: Storage) -> None:
+    """The Web UI's overview keeps references; its download and the command line get the content."""
     value = "words " * 10_000
     references = await data_converter(ENCRYPTION, Storage(storage.driver, 1)).encode([value])
 
@@ -111,8 +111,8 @@ async def test_stored_payloads_are_fetched_when_that_is_asked(url: str, storage:
     assert [json.loads(each.data) for each in (*_payloads(downloaded), *_payloads(decoded))] == [value, value]
 
 
-async def test_strangers_get_nothing(url: str) -> None:
-    """Without the token, from another web page or for another namespace, nothing is decoded or encoded."""
+async def test_unauthorized_requests_are_refused(url: str) -> None:
+    """Nothing is decoded without the token, for another origin or for another namespace."""
     own = {"X-Namespace": "default"}
     cases: list[tuple[str, dict[str, str], int]] = [
         ("/decode", own, 401),
@@ -133,8 +133,8 @@ async def test_strangers_get_nothing(url: str) -> None:
     assert (status, [name for name in headers if name.startswith("access-control")]) == (403, [])
 
 
-async def test_rubbish_is_refused(url: str) -> None:
-    """A body that is no list of payloads is a bad request; the server goes on."""
+async def test_an_invalid_body_is_a_bad_request(url: str) -> None:
+    """A body that is not a list of payloads gets 400, and the server keeps running."""
     cases = [b"", b"no json", b"[5]", b'{"payloads": 5}', b'{"payloads":[{"words":"x"}]}', b"[" * 100_000, b"\xff"]
     for body in cases:
         status, _, _ = await _ask(f"{url}/decode", body, BEARER)
@@ -142,8 +142,8 @@ async def test_rubbish_is_refused(url: str) -> None:
         assert (await _ask(f"{url}/health", b"", {}, "GET"))[0] == 200
 
 
-async def test_a_missing_key_is_said(url: str) -> None:
-    """What was encrypted with a key that the server does not have is refused with the key's name."""
+async def test_a_missing_encryption_key_is_named(url: str) -> None:
+    """A payload encrypted with a key that the server lacks gets 422 with the key's name."""
     sealed = await data_converter(Encryption({"lost": bytes(32)}, "lost")).encode(["x"])
 
     status, _, body = await _ask(f"{url}/decode", sealed, BEARER)
@@ -152,8 +152,8 @@ async def test_a_missing_key_is_said(url: str) -> None:
     assert "key 'lost'" in body["message"]
 
 
-async def test_too_much_is_refused_unread(url: str) -> None:
-    """A body that is announced as too large is refused before it is sent."""
+async def test_an_oversized_body_is_refused_before_it_is_read(url: str) -> None:
+    """The announced length alone is answered with 413."""
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
 
@@ -168,8 +168,8 @@ async def test_too_much_is_refused_unread(url: str) -> None:
     assert b" 413 " in status
 
 
-def test_openness_is_refused() -> None:
-    """An address that others reach without TLS is refused at the start."""
+def test_a_public_address_without_tls_is_refused() -> None:
+    """A host that others can reach without TLS is refused at startup."""
     cases: list[tuple[dict[str, str], str]] = [
         ({"host": "0.0.0.0"}, "requires TLS"),
         ({"host": "codec.example.com"}, "requires TLS"),
@@ -179,8 +179,8 @@ def test_openness_is_refused() -> None:
             CodecServerSettings(**{"token": TOKEN, "converters": {}, **settings})  # pyright: ignore[reportArgumentType]  # one mapping for all cases
 
 
-async def test_a_taken_port_is_said(url: str) -> None:
-    """A port that another program serves is an error that names it."""
+async def test_a_port_in_use_is_named(url: str) -> None:
+    """The error gives the address on which it cannot listen."""
     port = int(url.rpartition(":")[2])
 
     with pytest.raises(ProtectionSettingsError, match=f"cannot listen on 127.0.0.1:{port}"):
@@ -200,8 +200,10 @@ async def _temporal(client: Client, *arguments: str) -> tuple[int | None, str]:
     return process.returncode, output.decode()
 
 
-async def test_temporals_own_command_line_takes_part(client: Client, encrypted: Client, tmp_path: Path) -> None:
-    """With the codec server a session is started and read in clear by `temporal`, and nothing is in clear between."""
+async def test_the_temporal_cli_works_through_the_codec_server(
+    client: Client, encrypted: Client, tmp_path: Path
+) -> None:
+    """`temporal` starts a session and reads its result in clear; everything stored is encrypted."""
     served = {client.namespace: encrypted.data_converter}
     workflow_id = f"session-{uuid4().hex[:8]}"
     async with (
@@ -223,8 +225,8 @@ async def test_temporals_own_command_line_takes_part(client: Client, encrypted: 
 
 
 @pytest.mark.slow
-async def test_the_codec_server_is_one_command(tmp_path: Path) -> None:
-    """`chargehand codec-server` serves until it is ended, says where, and does not tell the token it was given."""
+async def test_the_codec_server_command_runs_until_interrupted(tmp_path: Path) -> None:
+    """`chargehand codec-server` prints its address, never the token, and exits with 0 on SIGINT."""
     token = "token-of-the-operator"
     keys = json.dumps({"one": base64.b64encode(bytes(32)).decode()})
     settings = {

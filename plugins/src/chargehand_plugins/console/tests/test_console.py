@@ -32,9 +32,10 @@ from tests.scripted_model import Script, answer, say, subtask, topics
 from tests.waiting import until, until_state
 
 
-async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client, tmp_path: Path) -> None:
-    """What is started runs for the console's tenant, whatever keys others have used, and a request for another is
-    refused; sessions of others are neither listed, nor counted, nor found by their id, to be read or to be stopped."""
+async def test_a_tenants_token_is_valid_for_that_tenant_only(client: Client, tmp_path: Path) -> None:
+    """Sessions run for the console's tenant, whatever keys others have used, and a request for another tenant is
+    refused; other tenants' sessions are not listed, counted, read or stopped.
+    """
     async with open_console(client, tmp_path, Script().plan(*topics(1)), tenant="initech") as console:
         taken = f"key-{hashlib.sha256(b'k').hexdigest()[:32]}"  # for the same key on a console of all tenants
         others = await console.environment.chargehand.start(
@@ -70,9 +71,10 @@ WHAT = f"Find out {'when it sails, ' * 20}and where to."
 SCRIPT = Script().plan(subtask("T1", instruction=WHAT)).work("", answer("It is known."))
 
 
-async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> None:
-    """It is opened by a form, shows each reply as what it is, without markup of its own, and is closed; a wrong crew is
-    told with what was typed still there, and a form of nowhere opens nothing."""
+async def test_a_conversation_can_be_held_in_the_console(client: Client, tmp_path: Path) -> None:
+    """Forms open it, send messages and close it; replies are shown with HTML escaped; a wrong crew keeps what was
+    typed, and a forged form opens nothing.
+    """
     replies = [say("It *is* <script>alert(1)</script>."), say("Still.")]
     async with (
         open_console(client, tmp_path, Script().on("converse", *replies)) as console,
@@ -146,7 +148,7 @@ DECIDED: Final = ["decide_plan", "decide_plan"]
 
 
 async def test_a_refused_form_keeps_what_was_typed(client: Client, tmp_path: Path) -> None:
-    """Every form of every page, without scripts; the other forms of that page stay as they are."""
+    """This applies to every form of every page, without scripts; the page's other forms do not change."""
     script = SCRIPT.on("converse", say("Ready."))
     async with open_console(client, tmp_path, script) as console, console.browser(follow_redirects=True) as browser:
         asked = SessionRequest(goal="What is it?", approval="plan")
@@ -175,10 +177,10 @@ async def test_a_refused_form_keeps_what_was_typed(client: Client, tmp_path: Pat
     assert [*kept.values()] == [["sessions"], ["conversations"], [*DECIDED, "tell", "raise_limits"], ["say"], DECIDED]
 
 
-async def test_a_form_that_is_not_even_read_keeps_what_was_typed(
+async def test_a_form_rejected_unread_keeps_what_was_typed(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a browser that is signed out, an old page, too many requests or too much text; then it can be sent again."""
+    """Causes are sign-out, an old page, too many requests or too large a body; it can then be sent again."""
     async with (
         open_console(client, tmp_path, SCRIPT, most_body_bytes=2_000_000) as console,
         console.browser(follow_redirects=True) as browser,
@@ -213,8 +215,8 @@ async def test_a_form_that_is_not_even_read_keeps_what_was_typed(
     assert "third line" in sent.text
 
 
-async def test_a_long_plan_is_edited_by_its_form(client: Client, tmp_path: Path) -> None:
-    """It has more fields than others."""
+async def test_a_plan_of_20_subtasks_can_be_edited_by_form(client: Client, tmp_path: Path) -> None:
+    """A long plan has more fields than any other form."""
     async with open_console(client, tmp_path, Script().plan(*topics(20))) as console, console.browser() as browser:
         asked = SessionRequest(goal="What are they?", approval="plan", limits=Limits(max_turns=100, budget_usd=20))
         session = await console.environment.start(asked, until="awaiting_approval")
@@ -235,9 +237,10 @@ def hidden(page: str) -> dict[str, str]:
 
 
 @pytest.mark.real_server
-async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Client, tmp_path: Path) -> None:
-    """The page takes one decision of its kind, from its own origin, and says to all later ones who made it; report and
-    trace say who was sent the link."""
+async def test_a_decision_link_decides_one_wait_once_and_opens_nothing_else(client: Client, tmp_path: Path) -> None:
+    """The page takes one decision of its kind, from its own origin, and then shows who made it; report and trace name
+    the link's recipient.
+    """
     async with open_console(client, tmp_path, SCRIPT) as console:
         url = console.running.url
         session = await console.environment.chargehand.start(SessionRequest(goal="What is it?", approval="plan"))
@@ -269,7 +272,7 @@ async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Clien
 
 
 async def test_a_question_is_declined_by_a_form(client: Client, tmp_path: Path) -> None:
-    """The page of a link has one for it beside that of the answer; the session goes on and its report says so."""
+    """The decision page offers it beside the answer form; the session continues and its report says so."""
     asks = answer("", status="ambiguous_input").model_copy(update={"message": "Which year?"})
     script = Script().plan(subtask("T1")).work("", asks, answer("Known."))
     async with open_console(client, tmp_path, script) as console:
@@ -288,10 +291,10 @@ async def test_a_question_is_declined_by_a_form(client: Client, tmp_path: Path) 
 
 
 @pytest.mark.real_server
-async def test_sessions_are_found_by_words_filters_and_pages(
+async def test_sessions_can_be_searched_filtered_and_paged(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those that were started after an earlier search; a full page leads to the sessions before its last one."""
+    """Search covers sessions started after an earlier search; a full page links to the older ones."""
     monkeypatch.setattr(pages, "PAGE", 2)
     goals = [f"Which {name} sails?" for name in ("ferry", "yacht", "barge")]
     async with open_console(client, tmp_path, SCRIPT) as console, console.browser() as browser:
@@ -317,8 +320,8 @@ async def test_sessions_are_found_by_words_filters_and_pages(
     assert "before: must be a time" in refused.text
 
 
-async def test_a_goal_that_is_written_late_is_found() -> None:
-    """As of a session that a plain client has started, which waits for a worker for long."""
+async def test_a_session_whose_goal_is_recorded_late_is_found() -> None:
+    """A session started by a plain client has no searchable goal until a worker picks it up."""
     start = datetime(2026, 11, 23, tzinfo=UTC)
     late = SessionSummary(id="s1", state="running", started_at=start, ended_at=None)
     there = [
@@ -340,8 +343,8 @@ async def test_a_goal_that_is_written_late_is_found() -> None:
     assert (before, await known.find(listed, ["ferry"])) == ([], ["s1"])
 
 
-def test_a_part_of_a_page_is_sent_anew_for_what_happens_alone() -> None:
-    """However long the same work takes."""
+def test_a_page_part_is_resent_only_when_something_happens() -> None:
+    """Elapsed time alone causes no update."""
     page, view = (
         Page("s1", csrf=""),
         SessionView(Status(session="s1", goal="", state="executing"), since=datetime.now(UTC)),
@@ -353,8 +356,8 @@ def test_a_part_of_a_page_is_sent_anew_for_what_happens_alone() -> None:
     assert key_of(before) == key_of(later) != key_of(page.parts(replace(view, since=datetime.now(UTC)))["live"])
 
 
-async def test_an_ended_session_is_shown_whole_however_far_a_follower_got(client: Client, tmp_path: Path) -> None:
-    """As after a restart of the server: no turn goes on, and the state is the report's."""
+async def test_an_ended_session_is_complete_even_if_its_follower_fell_behind(client: Client, tmp_path: Path) -> None:
+    """After a server restart no turn is shown as running, and the state is the report's."""
     async with open_console(client, tmp_path, SCRIPT) as console:
         session = await console.environment.chargehand.start(SessionRequest(goal="What is it?"))
         await session.result()
@@ -368,8 +371,8 @@ CONSOLE: Final = Path(__file__).parents[1]
 _TAGS: Final = re.compile(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}|<[^>]*>", re.DOTALL)
 
 
-def test_every_word_is_used_and_every_use_is_there() -> None:
-    """By templates and by modules; a translation has these names and no others."""
+def test_the_text_catalogue_matches_its_uses() -> None:
+    """Templates and modules use every entry and no missing one, so a translation has exactly these names."""
     templates = "".join(each.read_text(encoding="utf-8") for each in (CONSOLE / "templates").iterdir())
     modules = "".join(each.read_text(encoding="utf-8") for each in CONSOLE.glob("*.py"))
 
@@ -378,8 +381,8 @@ def test_every_word_is_used_and_every_use_is_there() -> None:
     assert used == {(page, name) for page, named in catalogue().items() for name in named}
 
 
-def test_templates_have_no_words_of_their_own() -> None:
-    """What is left of a template without its tags is punctuation, and the name of the product."""
+def test_templates_contain_no_hard_coded_text() -> None:
+    """Without its tags, a template is punctuation and the product name."""
     for template in (CONSOLE / "templates").iterdir():
         left = _TAGS.sub(" ", template.read_text(encoding="utf-8")).replace("Chargehand", "")
 

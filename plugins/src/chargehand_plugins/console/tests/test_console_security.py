@@ -38,8 +38,8 @@ _WORDS = ("0", "-1", "1e9", "9" * 20, "9" * 5_000, "a" * 5_000, "%00", "%ff", "%
 
 
 @pytest.mark.slow
-async def test_no_word_of_a_path_is_an_error_of_ours(browser: AsyncClient) -> None:
-    """Whatever stands where a session or a number is expected, it is refused as not found or not allowed."""
+async def test_no_path_segment_causes_a_server_error(browser: AsyncClient) -> None:
+    """Any text in place of a session or number is refused as not found or not allowed."""
     token = {"Authorization": f"Bearer {TOKEN}"}
     failed: list[tuple[int, str, str]] = []
     for word in _WORDS:
@@ -82,8 +82,8 @@ def everything(session: str = "any", number: str = "1") -> list[tuple[str, str]]
     return found
 
 
-async def test_nothing_without_the_token(console: OpenConsole, stranger: AsyncClient) -> None:
-    """Every operation and page but the sign-in refuses those who have not shown the token, and those who guess."""
+async def test_every_page_and_operation_requires_the_token(console: OpenConsole, stranger: AsyncClient) -> None:
+    """All but the sign-in page refuse a request without the token or with a wrong one."""
     guess = {"Authorization": f"Bearer {TOKEN}x", "Cookie": f"chargehand-{console.running.port}={TOKEN}"}
     guarded = [each for each in everything() if each[1] != "/login"]
     for (method, path), headers in [*((each, {}) for each in guarded), *((each, guess) for each in guarded[::8])]:
@@ -92,16 +92,16 @@ async def test_nothing_without_the_token(console: OpenConsole, stranger: AsyncCl
         assert answered.status_code == 401 or is_asked_in, (method, path)
 
 
-async def test_no_other_host(console: OpenConsole) -> None:
-    """A name that resolves to this machine is refused, with the token too."""
+async def test_requests_for_another_host_name_are_refused(console: OpenConsole) -> None:
+    """A name that resolves to this machine is refused even with the token."""
     for host in STRANGERS:
         name = host.format(port=console.running.port)
         answered = await console.api.get("/api/v1/spend", headers={"Host": name})
         assert answered.status_code in (400, 421), name
 
 
-async def test_no_other_page(console: OpenConsole, browser: AsyncClient) -> None:
-    """What another page sends with a browser's cookie is refused, and so is a form that was made for no sign-in."""
+async def test_requests_from_another_site_are_refused(console: OpenConsole, browser: AsyncClient) -> None:
+    """The browser's cookie does not help another site's request, nor a form without a valid CSRF token."""
     own = console.running.url
     foreign = [
         *({"Origin": each} for each in ("http://evil.example", "null", own.replace("http:", "https:"), f"{own}/")),
@@ -124,7 +124,7 @@ async def test_no_other_page(console: OpenConsole, browser: AsyncClient) -> None
 
 
 async def test_a_form_sent_twice_starts_one_session(console: OpenConsole, browser: AsyncClient) -> None:
-    """A second click starts nothing, a changed form does; a goal is text, whatever it means on a command line."""
+    """A second click starts nothing, a changed form does; a goal of `-` is text, not standard input."""
     fields = dict(re.findall(r'name="(csrf|key)" value="([^"]*)"', (await browser.get("/")).text))
 
     async def send(goal: str) -> Response:
@@ -144,8 +144,8 @@ async def test_a_form_sent_twice_starts_one_session(console: OpenConsole, browse
     assert ">Once, please.</h1>" in (await browser.get(first.headers["location"])).text
 
 
-async def test_a_link_signs_in_once(console: OpenConsole, stranger: AsyncClient) -> None:
-    """The link gives one browser a cookie that no script and no other page gets; then it is used up."""
+async def test_a_sign_in_link_works_once(console: OpenConsole, stranger: AsyncClient) -> None:
+    """It gives one browser an HttpOnly, SameSite=Strict cookie, and is then used up."""
     link = console.running.sign_in_link()
     cookie = (await stranger.get(link)).headers["set-cookie"]
     stranger.cookies.clear()
@@ -156,8 +156,8 @@ async def test_a_link_signs_in_once(console: OpenConsole, stranger: AsyncClient)
     assert "set-cookie" not in again.headers
 
 
-async def test_every_answer_is_guarded(browser: AsyncClient) -> None:
-    """No page may run what is not its own, be framed, or be kept; nor may an error or a refusal."""
+async def test_every_response_has_security_headers(browser: AsyncClient) -> None:
+    """Pages, errors and refusals allow no foreign script, no framing and no content sniffing."""
     for path in ("/", "/sessions", "/spend", "/login", "/static/console.js", "/nowhere", "/sessions/unknown"):
         headers = (await browser.get(path)).headers
         policy = headers["content-security-policy"]
@@ -176,7 +176,7 @@ async def refusal(answering: Awaitable[Response]) -> int:
         return 413
 
 
-async def test_too_much_is_refused(console: OpenConsole, stranger: AsyncClient) -> None:
+async def test_oversized_requests_are_refused(console: OpenConsole, stranger: AsyncClient) -> None:
     """Bodies, files and fields are bounded, whether or not their size is announced."""
     large = b"x" * 2_500_000
 
@@ -203,8 +203,8 @@ async def test_too_much_is_refused(console: OpenConsole, stranger: AsyncClient) 
     assert (separators.status_code, "more than 2000 fields" in separators.text) == (422, True)
 
 
-async def test_a_client_that_stops_in_the_middle_is_dropped(console: OpenConsole) -> None:
-    """A body that does not arrive is not waited for."""
+async def test_a_client_that_stalls_mid_request_is_dropped(console: OpenConsole) -> None:
+    """A body that does not arrive is answered with 408."""
     reader, writer = await asyncio.open_connection("127.0.0.1", console.running.port)
     head = (
         f"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1:{console.running.port}\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -216,15 +216,15 @@ async def test_a_client_that_stops_in_the_middle_is_dropped(console: OpenConsole
     assert answered.startswith(b"HTTP/1.1 408")
 
 
-async def test_names_never_leave_the_folder(console: OpenConsole) -> None:
-    """A path names neither a static file nor a session above its folder."""
+async def test_paths_cannot_escape_their_folder(console: OpenConsole) -> None:
+    """No path or file name reaches a static file or a session above its folder."""
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/sessions/..%2f..%2fetc"):
         assert (await console.api.get(path)).status_code in (303, 404), path
     assert {safe_name(name) for name in ("..", "../x", "/etc/x", "a\\..\\x", ".x")} == {"file", "x"}
 
 
 def test_a_client_that_asks_too_often_is_told_how_long_to_wait() -> None:
-    """At any moment a client has a minute's worth at most, and gets it back at the rate."""
+    """A client can burst up to one minute's worth, which refills at the rate."""
     now = [0.0]
     rates = Rates(60, lambda: now[0])
 
@@ -236,8 +236,8 @@ def test_a_client_that_asks_too_often_is_told_how_long_to_wait() -> None:
     assert rates.wait_seconds("b") == 0
 
 
-async def test_wrong_tokens_keep_nobody_from_signing_in(client: Client, tmp_path: Path) -> None:
-    """However many are sent, the owner's browser signs in, and programs with the token are served."""
+async def test_wrong_tokens_do_not_lock_out_the_owner(client: Client, tmp_path: Path) -> None:
+    """After any number of them, the owner's browser signs in and programs with the token are served."""
     async with open_console(client, tmp_path, Script(), requests_per_minute=5) as opened:
         own = {"Origin": opened.running.url}
         async with AsyncClient(base_url=opened.running.url, headers=own, trust_env=False) as sending:
@@ -257,9 +257,10 @@ async def test_wrong_tokens_keep_nobody_from_signing_in(client: Client, tmp_path
     assert (entered, served) == (200, 200)
 
 
-async def test_consoles_behind_a_proxy_are_one(console: OpenConsole) -> None:
-    """Whichever answers a request, a browser that has signed in at one is signed in at the other, which takes the forms
-    of both; a form that is sent to both starts one session."""
+async def test_consoles_behind_a_proxy_share_sign_ins_and_forms(console: OpenConsole) -> None:
+    """A browser signed in at one is signed in at the other, which takes the forms of both; a form sent to both starts
+    one session.
+    """
     backend = Backend(lambda: console.environment.chargehand, None)
     settings = ConsoleSettings(TOKEN, port=0, public_url="https://console.example")
     headers = {"Host": "console.example", "Origin": "https://console.example"}
@@ -281,9 +282,10 @@ async def test_consoles_behind_a_proxy_are_one(console: OpenConsole) -> None:
     assert listed.status_code == 200
 
 
-def test_a_sign_in_outlives_a_restart_and_ends_in_time() -> None:
-    """A console with the same token takes cookies, forms and links of another one; no other token does, no changed
-    cookie, none that was signed out here, and none after twelve hours; a link is used once."""
+def test_a_sign_in_survives_a_restart_and_expires() -> None:
+    """A console with the same token accepts another's cookies, forms and links; another token, a changed or signed-out
+    cookie and one older than twelve hours are refused, and a link works once.
+    """
     now = [0.0]
     before, after, other = (Access(token, lambda: now[0]) for token in (TOKEN, TOKEN, f"{TOKEN}-other"))
     cookie, code, ended = before.sign_in(), before.make_link_code(), before.sign_in()
@@ -311,13 +313,13 @@ def test_a_sign_in_outlives_a_restart_and_ends_in_time() -> None:
     ],
 )
 def test_insecure_settings_are_refused(settings: dict[str, str]) -> None:
-    """The console is not served in the open by mistake."""
+    """The console is never exposed without TLS by mistake."""
     with pytest.raises(UnusableConsole):
         ConsoleSettings(**settings)  # pyright: ignore[reportArgumentType]  # strings only
 
 
-def test_an_answer_is_sent_at_once() -> None:
-    """Its body does not wait until the client has acknowledged its head, which takes 40 ms."""
+def test_responses_are_sent_without_delay() -> None:
+    """TCP_NODELAY avoids the 40 ms wait for the client to acknowledge the head."""
     with (
         listen("127.0.0.1", 0) as listening,
         socket.create_connection(listening.getsockname()),
@@ -326,8 +328,8 @@ def test_an_answer_is_sent_at_once() -> None:
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_a_crew_file_that_cannot_be_read_is_not_offered(tmp_path: Path) -> None:
-    """A pipe, a deep table and a key that takes a minute to parse neither stop the console nor keep it waiting."""
+def test_an_unreadable_crew_file_is_not_offered(tmp_path: Path) -> None:
+    """A pipe, a deep table and a key that takes a minute to parse neither stop nor delay the console."""
     (tmp_path / "deep.toml").write_text("a = " + "[" * 9_000)
     (tmp_path / "key.toml").write_text("a." * 50_000 + "a = 1")
     os.mkfifo(tmp_path / "pipe.toml")

@@ -186,16 +186,17 @@ async def _messages(browser: AsyncClient, path: str) -> AsyncIterator[tuple[str,
         pytest.param("quick", LATEST_SECONDS, marks=pytest.mark.nightly),
     ],
 )
-async def test_every_view_says_what_the_provider_has_charged(
+async def test_every_view_shows_what_the_provider_has_charged(
     client: Client,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     tools: Literal["quick", "slow"],
     latest_seconds: float,
 ) -> None:
-    """After each answer of the provider, in any order of the agents of three nested sessions, all views come to equal
-    its books, a tool that takes longer or not, and stay there until it answers again; nightly, within two seconds on an
-    idle machine: all views share one process with the worker, and each needs it to read what has happened."""
+    """After each provider reply, in any order of the agents of three nested sessions and with slow or quick tools, all
+    views reach the figures of the provider's books and stay there until the next reply; nightly, within two seconds on
+    an idle machine, although they share the worker's process.
+    """
     moments, books = random.Random(24), Books()
     async with open_console(client, tmp_path, books.respond, at_once=[QUICK]) as console:
         opened = console.environment
@@ -248,10 +249,10 @@ async def _await_equal(view: View, figures: Figures, latest_seconds: float) -> s
 @pytest.mark.parametrize(
     ("end", "words"), [("cancel", "cancelled"), ("terminate", "terminated"), ("finish", "stopped by `finish`")]
 )
-async def test_every_view_says_how_a_session_has_ended(
+async def test_every_view_shows_how_a_session_ended(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, words: str
 ) -> None:
-    """In the same words and to the same cent, with no agent at work and no call to approve, however it ended."""
+    """All use the same words and figures, with no agent running and no call to approve, however it ended."""
     held = Held(answer("Late."))
     async with open_console(
         client, tmp_path, Script().plan(subtask("T1"), subtask("T2", after=["T1"])).work("T1", held)
@@ -298,8 +299,8 @@ async def test_every_view_says_how_a_session_has_ended(
     assert "Approve" not in page
 
 
-async def test_every_view_says_who_waits_for_a_person(client: Client, tmp_path: Path) -> None:
-    """Those of nested sessions too, by the path of their subtask."""
+async def test_every_view_shows_which_subtasks_wait_for_a_person(client: Client, tmp_path: Path) -> None:
+    """Subtasks of nested sessions are shown by their path."""
     asks = answer("", status="ambiguous_input").model_copy(update={"message": "Which year?"})
     script = Script().plan(
         subtask("T1", "clerk"), subtask("T2"), subtask("N1", "supervisor", ["T1"], instruction=NESTED)

@@ -49,8 +49,8 @@ are covered as plan edits; decisions about calls and limits, by the operations o
         pytest.param(CONFIG, "2", marks=pytest.mark.nightly, id="every operation"),
     ],
 )
-async def test_schemathesis_finds_nothing(tmp_path: Path, settings: str, drawn: str) -> None:
-    """In every phase, what is documented is accepted, all else is refused, and each answer is as stated."""
+async def test_schemathesis_finds_no_api_violation(tmp_path: Path, settings: str, drawn: str) -> None:
+    """In every phase, documented input is accepted, all else is refused, and each response is as documented."""
     config = tmp_path / "schemathesis.toml"
     config.write_text(settings)
     often = 10**6
@@ -91,8 +91,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_client_is_generated_whole(client: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """openapi-python-client leaves nothing out, and what it writes can be imported and has no type error."""
+def test_openapi_python_client_generates_a_complete_client(client: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It skips no operation, and the generated code imports and has no type error."""
     monkeypatch.syspath_prepend(str(client.parent))  # pyright: ignore[reportUnknownMemberType]  # pytest's
     package = import_module(client.name)
     modules = [import_module(each.name) for each in walk_packages(package.__path__, f"{client.name}.")]

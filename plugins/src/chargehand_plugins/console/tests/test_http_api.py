@@ -47,9 +47,10 @@ async def start(console: OpenConsole, **fields: Any) -> str:
     return answered.json()["session"]
 
 
-async def test_a_session_from_start_to_report(console: OpenConsole) -> None:
-    """A program starts a session, decides on its plan, waits for the report, and finds it in the list. What does not
-    wait cannot be decided, and a decision that is incomplete is invalid."""
+async def test_a_session_can_be_run_from_start_to_report_over_http(console: OpenConsole) -> None:
+    """A program starts it, decides on its plan, gets the report and finds it listed; a decision on nothing pending is a
+    conflict, an incomplete one invalid.
+    """
     session, rejected = await start(console, approval="plan"), await start(console, approval="plan")
     path = f"/api/v1/sessions/{session}"
     for each in (session, rejected):
@@ -77,8 +78,8 @@ async def test_a_session_from_start_to_report(console: OpenConsole) -> None:
     assert session in [each["id"] for each in listed]
 
 
-async def test_a_running_session_is_steered(console: OpenConsole) -> None:
-    """What has not begun is changed, agents are told and interrupted, limits are raised, the report is asked for."""
+async def test_a_running_session_can_be_steered_over_http(console: OpenConsole) -> None:
+    """Pending subtasks are edited, agents told and interrupted, limits raised, and the report requested."""
     session = await start(console, goal=STEERED)
     path = f"/api/v1/sessions/{session}"
     await HELD.reached.wait()
@@ -97,8 +98,8 @@ async def test_a_running_session_is_steered(console: OpenConsole) -> None:
     assert reported["stop_reason"] == "finish_now"
 
 
-async def test_documents_travel_in_a_form(console: OpenConsole) -> None:
-    """Each file becomes a document of the request, stored under its own safe name wherever the client had it."""
+async def test_documents_are_uploaded_in_a_form(console: OpenConsole) -> None:
+    """Each file becomes a document of the request under its own safe name, wherever the client had it."""
     request = json.dumps({"goal": GOAL})
     names = ["notes.txt", "../../etc/passwd.txt", "C:\\Users\\a\\notes.txt"]
     files = [("documents", (name, f"Text of {name}.".encode())) for name in names]
@@ -109,8 +110,8 @@ async def test_documents_travel_in_a_form(console: OpenConsole) -> None:
     assert [each.rpartition("/")[2] for each in found.documents] == ["notes.txt", "passwd.txt", "notes%20%282%29.txt"]
 
 
-async def test_a_repeated_request_starts_one_session(console: OpenConsole) -> None:
-    """The same key returns the same session, also at the same time; for another request it is refused."""
+async def test_a_repeated_idempotency_key_starts_one_session(console: OpenConsole) -> None:
+    """Even concurrent requests return the same session; a different request with that key is refused."""
     headers = {"Idempotency-Key": "order-4711"}
     same = [console.api.post("/api/v1/sessions", json={"goal": GOAL}, headers=headers) for _ in range(5)]
     sessions = {(await each).json()["session"] for each in asyncio.as_completed(same)}
@@ -133,8 +134,8 @@ async def test_a_repeated_request_starts_one_session(console: OpenConsole) -> No
         (b"", "JSON"),
     ],
 )
-async def test_invalid_requests_name_the_field(console: OpenConsole, body: bytes, words: str) -> None:
-    """Whatever is wrong is told at once, as problem details, and nothing is started."""
+async def test_an_invalid_request_error_names_the_field(console: OpenConsole, body: bytes, words: str) -> None:
+    """The answer is immediate, as problem details, and nothing is started."""
     answered = await console.api.post("/api/v1/sessions", content=body, headers={"Content-Type": "application/json"})
 
     assert answered.status_code == 422
@@ -152,10 +153,10 @@ async def test_invalid_requests_name_the_field(console: OpenConsole, body: bytes
         ({"follows": "no-such-session"}, "no-such-session"),
     ],
 )
-async def test_what_a_worker_refuses_is_told_by_the_start(
+async def test_a_request_the_worker_refuses_fails_at_the_start(
     console: OpenConsole, fields: dict[str, object], words: str
 ) -> None:
-    """The console's form says it too, with what was typed still in it, and so does a client that asks."""
+    """The API answers 422 with the reason, and a client that waits for the session to open gets it too."""
     body = {"goal": "What is known?", **fields}
     answered = await console.api.post("/api/v1/sessions", json=body)
     session = await console.environment.chargehand.start(contract(SessionRequest, **body))
@@ -173,11 +174,12 @@ async def test_what_a_worker_refuses_is_told_by_the_start(
         (("broken.docx", b"PK\3\4 and no more"), "documents: none of them can be read; broken.docx: "),
     ],
 )
-async def test_a_document_that_cannot_be_used_is_refused(
+async def test_an_unusable_document_is_refused(
     console: OpenConsole, document: tuple[str | None, bytes], says: str
 ) -> None:
-    """A part without a filename is not left out without a word, and a file is named by its own name: the answer says
-    nothing of where this server keeps uploads."""
+    """A part without a filename is refused, not dropped; the answer names a file by its own name and says nothing of
+    where this server keeps uploads.
+    """
     parts = {"request": (None, json.dumps({"goal": GOAL}).encode()), "documents": document}
     answered = await console.api.post("/api/v1/sessions", files=parts)
 
@@ -187,7 +189,7 @@ async def test_a_document_that_cannot_be_used_is_refused(
 
 
 async def test_unknown_sessions_are_not_found(console: OpenConsole, client: Client) -> None:
-    """Every operation on a session that does not exist says so, and so does one on a workflow that is no session."""
+    """Every operation on one returns 404, also for a workflow that is not a session, which stays unchanged."""
     other = await client.start_workflow("NoSession", id="payroll", task_queue="not-polled")
     for each, session in product(OPERATIONS, ("unknown", other.id)):
         if "{session}" in each.path:
@@ -203,8 +205,8 @@ async def test_unknown_sessions_are_not_found(console: OpenConsole, client: Clie
 
 
 @pytest.mark.parametrize("name", ["team/tides", "a/stream", "a/../b", "/", "c%2Fd"])
-async def test_a_session_whose_id_has_slashes_has_its_addresses(console: OpenConsole, name: str) -> None:
-    """Temporal's clients start sessions under any id: the list links to its page, forms and the API."""
+async def test_a_session_id_with_slashes_works_in_every_url(console: OpenConsole, name: str) -> None:
+    """Temporal's clients may use any id; the list, its page, its forms and the API all reach it."""
     chargehand = console.environment.chargehand
     request, path = SessionRequest(goal=STEERED), f"/sessions/{quote(name, safe='')}"
     await chargehand.client.start_workflow(WorkflowType.SUPERVISOR, request, id=name, task_queue=chargehand.task_queue)
@@ -224,8 +226,8 @@ async def test_a_session_whose_id_has_slashes_has_its_addresses(console: OpenCon
     assert (status.status_code, status.json()["session"]) == (200, name)
 
 
-async def test_the_document_describes_every_operation(console: OpenConsole) -> None:
-    """The OpenAPI document is valid, and has each operation that is served."""
+async def test_the_openapi_document_describes_every_operation(console: OpenConsole) -> None:
+    """The document is valid and has exactly the operations that are served."""
     document = (await console.api.get("/api/v1/openapi.json")).json()
 
     validate(document)
@@ -234,8 +236,8 @@ async def test_the_document_describes_every_operation(console: OpenConsole) -> N
     assert described == {each.name for each in OPERATIONS}
 
 
-async def test_what_no_operation_takes_is_refused_at_once(console: OpenConsole) -> None:
-    """A method with those that there are, of whichever operation, and a filter that no server can read by its name."""
+async def test_an_unsupported_method_or_filter_is_refused(console: OpenConsole) -> None:
+    """A 405 lists the allowed methods of the path, and a 422 names the unreadable filter."""
     method = await console.api.put("/api/v1/sessions")
     filtered = await console.api.get("/api/v1/sessions", params={"crew": "\0"})
 
@@ -243,8 +245,8 @@ async def test_what_no_operation_takes_is_refused_at_once(console: OpenConsole) 
     assert (filtered.status_code, "crew: " in filtered.json()["detail"]) == (422, True)
 
 
-def test_an_event_is_what_was_sent() -> None:
-    """Only the protocol's line ends divide data: JSON may contain those that others know."""
+def test_a_server_sent_event_preserves_its_data() -> None:
+    """Only the protocol's own line ends split the data; other Unicode line separators may occur in JSON."""
     data = json.dumps("a\u2028b\u0085c\x1cd", ensure_ascii=False)
 
     assert message(data) == f"data: {data}\n\n"
@@ -271,8 +273,8 @@ def without_cursors(events: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps({**each, "cursor": ""}) for each in events)
 
 
-async def test_events_resume_where_they_were_left(console: OpenConsole) -> None:
-    """From an event on, a client that comes back with its id gets the others, none twice and none left out."""
+async def test_an_event_stream_resumes_after_the_last_event_id(console: OpenConsole) -> None:
+    """A client that reconnects gets the remaining events, none twice and none left out."""
     session = await start(console)
     path = f"/api/v1/sessions/{session}/events"
     whole = await events_of(console, path)
@@ -286,8 +288,8 @@ async def test_events_resume_where_they_were_left(console: OpenConsole) -> None:
     assert invalid.status_code == 422
 
 
-async def test_spend_adds_up_what_is_listed(console: OpenConsole) -> None:
-    """The sums by day and tenant are those of the sessions that the list shows, one that could not begin included."""
+async def test_spend_equals_the_sum_of_the_listed_sessions(console: OpenConsole) -> None:
+    """Sums by day and tenant match the session list, including a session that could not begin."""
     refused = SessionRequest(goal="What is known?", crew="no-such-crew", tenant="refused")
     with pytest.raises(SessionEnded):
         await console.environment.chargehand.run(refused)
@@ -311,9 +313,8 @@ async def test_spend_adds_up_what_is_listed(console: OpenConsole) -> None:
     assert spend["total"]["dollars"] == pytest.approx(sum(each["cost_usd"] or 0 for each in listed))
 
 
-async def test_a_conversation_by_http(console: OpenConsole) -> None:
-    """A program opens one, gets the reply to what it says, reads the transcript and closes it; the same key opens it
-    once."""
+async def test_a_conversation_can_be_held_over_http(console: OpenConsole) -> None:
+    """A program opens one, gets replies, reads the transcript and closes it; the same key opens it once."""
     opening = {"crew": "research", "goal": "Help the tenant."}
     first, again = [
         await console.api.post("/api/v1/conversations", json=opening, headers={"Idempotency-Key": "talk"})

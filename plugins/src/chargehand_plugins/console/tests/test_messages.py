@@ -38,8 +38,8 @@ EVERY_UPDATE = pytest.mark.parametrize("row", UPDATES.values(), ids=UPDATES)
 
 
 @pytest.mark.parametrize("row", MESSAGES.values(), ids=MESSAGES)
-def test_the_http_api_offers_it(row: Row) -> None:
-    """The operation has the row's name and summary, and its body the schema of the contract."""
+def test_the_http_api_offers_every_message(row: Row) -> None:
+    """The operation has the row's name and summary, and its body the contract's schema."""
     path = DOCUMENT["paths"][f"{PREFIX}/sessions/{{session}}/{row.name}"]
     operation = path["get" if row.kind == "query" else "post"]
     body = operation.get("requestBody")
@@ -55,8 +55,8 @@ def test_the_http_api_offers_it(row: Row) -> None:
 
 
 @EVERY_UPDATE
-def test_the_session_page_has_its_form(row: Row) -> None:
-    """The form is sent to the row's name; the one that is made from the contract has its fields."""
+def test_the_session_page_has_a_form_for_every_update(row: Row) -> None:
+    """The form posts to the row's name; one generated from the contract has all its fields."""
     fields = form_fields(row.takes) if row.takes else ()
     schema: dict[str, Any] = row.takes.model_json_schema() if row.takes else {"properties": {}}
 
@@ -67,8 +67,8 @@ def test_the_session_page_has_its_form(row: Row) -> None:
 
 
 @EVERY_UPDATE
-def test_what_is_typed_is_what_is_sent(row: Row) -> None:
-    """Texts are typed as they are and all else as JSON; what is left empty is absent."""
+def test_form_fields_become_the_message_unchanged(row: Row) -> None:
+    """Texts are taken as typed and all else as JSON; an empty field is absent."""
     contents = examples(row)
     typed = {"csrf": "token", "missing": ""} if row.takes else {}
     for content in contents:
@@ -78,8 +78,8 @@ def test_what_is_typed_is_what_is_sent(row: Row) -> None:
     assert read_content(row, FormData(typed)) == (contents[0] if contents else None)
 
 
-def test_a_number_is_read_and_anything_else_is_refused_by_name() -> None:
-    """What people type as a limit is a number as JSON has it; the contract says which field is none."""
+def test_a_limit_field_takes_a_number_and_refuses_anything_else() -> None:
+    """The error of the contract names the field."""
     limits = contract(Limits, max_turns=read_number("30"), budget_usd=read_number("2.50"))
     with pytest.raises(InvalidInput, match="budget_usd: must be a number"):
         contract(Limits, budget_usd=read_number("two"))
@@ -87,8 +87,8 @@ def test_a_number_is_read_and_anything_else_is_refused_by_name() -> None:
     assert (limits.max_turns, limits.budget_usd) == (30, Decimal("2.50"))
 
 
-def test_dotted_fields_are_one_item_of_a_list() -> None:
-    """People change a subtask without writing JSON; a field that does not belong to the change is named."""
+def test_dotted_form_fields_become_one_list_item() -> None:
+    """A subtask is edited without writing JSON; a field that does not belong to the edit is named."""
     change = {"edits.edit": "reword", "edits.subtask": "T1", "edits.instruction": "Read it, please.", "edits.agent": ""}
     read = read_content(UPDATES["edit_plan"], FormData(change))
     with pytest.raises(Problem) as refused:
@@ -100,8 +100,8 @@ def test_dotted_fields_are_one_item_of_a_list() -> None:
     assert "edits.0.drop.instruction: is not a known field" in refused.value.detail
 
 
-def test_a_plan_is_typed_by_rows() -> None:
-    """Rows are added, dropped, changed and put in order; what has no field stays, and a bad row is named."""
+def test_a_plan_is_edited_row_by_row() -> None:
+    """Rows are added, dropped, changed and reordered; what has no field stays, and a bad row is named."""
     kept = Subtask(id="T1", agent="reader", instruction="Read it.", tier=Tier.LARGE)
     last = Subtask(id="T3", agent="reader", instruction="Sum up.", depends_on=("T1", "T2"), required=("T1", "T2"))
     dropped = Subtask(id="T2", agent="reader", instruction="Skim it.")
@@ -124,8 +124,8 @@ def test_a_plan_is_typed_by_rows() -> None:
     assert "plan.subtasks.0.id" in refused.value.detail
 
 
-def test_each_text_of_a_plan_is_read_before_it_is_approved() -> None:
-    """What an agent is given by an approved plan stands on the page, data and hidden characters too."""
+def test_the_approval_page_shows_every_text_of_a_plan() -> None:
+    """Everything an agent would be given is shown, including data and hidden characters."""
     subtask = Subtask(id="T1", agent="reader", instruction="First.", input={"to": "second\u202e"})
     status = STATUS.replace(plan=Plan(subtasks=(subtask,), final_instruction="Third."))
 
@@ -141,7 +141,7 @@ class _Song(TypedByPeople):
     volume: str = ""
 
 
-def test_an_update_without_wording_has_a_form_all_the_same() -> None:
+def test_an_update_without_catalogue_texts_still_has_a_form() -> None:
     """Labels, choices and texts come from the contract, and are escaped."""
     new = SimpleNamespace(name="sing_along", summary="Have agents sing", takes=_Song)
     html = render(

@@ -24,7 +24,7 @@ EXAMPLE = Path("examples/question.txt").read_text(encoding="utf-8")
 
 
 async def test_the_example_question_is_answered(ferries: Harness) -> None:
-    """Three subtasks, the second of which waits for the name that the first comes to; and the same each time."""
+    """It takes three subtasks, the second of which needs a name found by the first, and is repeatable."""
     answered, again = [await ferries.ask(EXAMPLE) for _ in range(2)]
 
     assert answered == again
@@ -40,7 +40,7 @@ async def test_the_example_question_is_answered(ferries: Harness) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(400)
 async def test_labelled_questions_are_never_answered_wrong() -> None:
-    """No wrong figure and nothing else in bold; the right passage is among the first three for nine in ten."""
+    """There is no wrong figure or bold text; for 9 in 10 the right passage is among the first three."""
     given = await ask_all(read_questions())
 
     assert [question.text for question, answered, _ in given if is_wrong(question, answered)] == []
@@ -49,7 +49,7 @@ async def test_labelled_questions_are_never_answered_wrong() -> None:
 
 
 async def test_reasons_and_summaries_need_a_model(ferries: Harness) -> None:
-    """What rules cannot say is not said: passages in the user's language, low confidence, partial."""
+    """Without one, passages are quoted in the user's language, with low confidence and status `partial`."""
     cases = [
         ("Why do sailings stop on the Island route?", "needs a language model"),
         ("Summarise the operations handbook", "needs a language model"),
@@ -62,8 +62,8 @@ async def test_reasons_and_summaries_need_a_model(ferries: Harness) -> None:
         assert answered.bold == ()
 
 
-async def test_what_a_text_says_is_answered_by_quoting(ferries: Harness) -> None:
-    """A passage with every word of what a text is asked about is the answer; with less, or to more, it is evidence."""
+async def test_a_question_about_a_text_is_answered_by_quoting_it(ferries: Harness) -> None:
+    """A passage with every word asked about is the answer; with fewer, or for a wider question, evidence."""
     cases = [
         ("What does the maintenance manual say about preventing engine faults?", "success"),
         ("What does the manual say about preventing mutiny?", "partial"),
@@ -76,16 +76,16 @@ async def test_what_a_text_says_is_answered_by_quoting(ferries: Harness) -> None
         assert (answer.content.startswith("> "), bool(answer.gaps)) == (status == "success", status == "partial")
 
 
-async def test_a_sentence_that_limits_a_question_leaves_no_figure(ferries: Harness) -> None:
-    """A request is cut only into questions: what else it says may be a condition."""
+async def test_a_sentence_that_limits_a_question_suppresses_the_figure(ferries: Harness) -> None:
+    """A request is split only into questions; any other sentence may be a condition."""
     whole = await ferries.ask("How many minutes were lost in March 2025?")
     limited = await ferries.ask("How many minutes were lost in March 2025? Leave out the weather.")
 
     assert (len(whole.figures), len(limited.figures)) == (1, 0)
 
 
-async def test_a_question_keeps_the_conditions_before_it(ferries: Harness, harness_of: HarnessOf) -> None:
-    """A later question keeps the period of an earlier one, and is no figure if it would drop another condition."""
+async def test_a_later_question_keeps_the_conditions_of_earlier_ones(ferries: Harness, harness_of: HarnessOf) -> None:
+    """It keeps an earlier period, and gets no figure if that would drop another condition."""
     unread = await (await harness_of("waschsalon")).ask(
         "Wie sauber sind die Trockner, und wie hoch ist der durchschnittliche Preis pro Wäsche?"
     )
@@ -96,8 +96,8 @@ async def test_a_question_keeps_the_conditions_before_it(ferries: Harness, harne
     assert (len(dropped.figures), len(unread.figures)) == (1, 0)
 
 
-def test_a_request_is_cut_between_its_questions(ferries: Harness) -> None:
-    """At commas and `and`, before words that ask, and not before relative clauses."""
+def test_a_request_is_split_between_its_questions(ferries: Harness) -> None:
+    """It splits at commas and `and` before question words, and not before relative clauses."""
     goal = "How many minutes were lost in March 2025, when does a crew change, and may I bring a dog, which is small?"
     task = PlanTask(goal=goal, max_subtasks=9, allowance=ALLOWANCE, may_nest=False)
 
@@ -117,8 +117,8 @@ def outcome(name: str, confidence: int) -> InputOutcome:
     )
 
 
-def test_decisions_are_not_taken() -> None:
-    """Nothing is rewritten, reviewed or criticised; of answers the surest is taken, and this is said."""
+def test_the_offline_model_makes_no_judgements() -> None:
+    """It never rewrites, reviews or criticises; of answers it takes the surest and says so."""
     lost = Failure(reason="no_answer", message="nothing")
     refined = decide(
         RefineTask(goal="", agent="reader", instruction="x", problem="y", outcome=lost, attempts=1), RefineAnswer
@@ -139,14 +139,14 @@ def test_decisions_are_not_taken() -> None:
 
 
 def test_a_text_is_shortened_to_whole_sentences() -> None:
-    """What does not fit is left out from the end, and it is said."""
+    """Sentences are dropped from the end, and the cut is marked."""
     task = CompressTask(instruction="", content="One is here. Two is there. Three is gone.", most_words=7)
 
     assert decide(task, CompressAnswer) == CompressAnswer(content="One is here. Two is there. […]")
 
 
 async def test_simple_requests_get_one_agent(harness_of: HarnessOf, ferries: Harness) -> None:
-    """Of the routing set at least 95 of 100 do; what no figure answers for sure is left to the reader."""
+    """At least 95 of 100 in the routing set do; a question without a certain figure goes to the reader."""
     cases = read_datasets(["routing"])["routing"].cases
     folders = {Path(case.documents).name for case in cases if case.documents}
     catalogs = {name: (await harness_of(name)).catalog for name in folders}
@@ -177,16 +177,16 @@ TABLES = (
 
 
 @pytest.mark.parametrize("number", first_fast(range(3)))
-async def test_questions_of_tables_are_computed(harness_of: HarnessOf, number: int) -> None:
-    """In four languages, over files with totals rows, several currencies, decimal commas, dates as text, yes and no."""
+async def test_questions_about_tables_are_computed(harness_of: HarnessOf, number: int) -> None:
+    """Four languages, totals rows, several currencies, decimal commas, text dates and yes/no are covered."""
     for table in TABLES:
         question = [each for each in read_questions() if each.folder.name == table][number]
         [figure, *_] = (await (await harness_of(table)).ask(question.text)).figures or [""]
         assert question.is_answered_by(figure), question.text
 
 
-async def test_what_tables_cannot_answer_gets_one_sentence(harness_of: HarnessOf) -> None:
-    """The reason is named in the language of the question, and no row is quoted."""
+async def test_a_question_tables_cannot_answer_gets_one_sentence(harness_of: HarnessOf) -> None:
+    """It gives the reason in the language of the question, and no row is quoted."""
     cases = [
         ("accounts", "How many invoices were cancelled?", "no column “cancelled”; its columns are number, customer"),
         ("verleih", "Wie viele Geräte sind kaputt?", "keine Spalte „kaputt“"),
@@ -205,16 +205,16 @@ async def test_what_tables_cannot_answer_gets_one_sentence(harness_of: HarnessOf
         assert said in answer.content
 
 
-async def test_a_passage_is_evidence_with_the_word_that_it_lacks(harness_of: HarnessOf) -> None:
-    """What no passage says is named in the language of the question, and what is replaced is quoted last."""
+async def test_a_partial_passage_names_the_word_it_lacks(harness_of: HarnessOf) -> None:
+    """The word is named in the language of the question, and a superseded passage is quoted last."""
     asked = await (await harness_of("hostal")).ask("¿Cuánto cuesta el desayuno de 30 huéspedes?")
 
     assert "no tienen la palabra «30»" in asked.answers[0].content
     assert ["9 euros" in quote for quote in asked.passages] == [True, False]
 
 
-async def test_what_only_resembles_an_answer_is_none(harness_of: HarnessOf) -> None:
-    """A rule with a number of something else, a name alone, and an event dated by another one leave a gap."""
+async def test_a_near_match_is_not_an_answer(harness_of: HarnessOf) -> None:
+    """A rule with an unrelated number, a bare name, or an event with another's date leaves a gap."""
     cases = [
         ("stables", "How many lessons were cancelled?"),
         ("imprenta", "¿Qué cliente ha hecho el pedido más rentable?"),
@@ -229,7 +229,7 @@ async def test_what_only_resembles_an_answer_is_none(harness_of: HarnessOf) -> N
 
 
 async def test_two_leaders_are_both_named(harness_of: HarnessOf) -> None:
-    """Where the highest row and the highest sum are of different groups, both are stated, less surely."""
+    """If the highest row and the highest sum belong to different groups, both are stated, less surely."""
     [answer] = (await (await harness_of("held-out-tables")).ask("Which destination had the highest cost?")).answers
 
     assert answer.content.startswith("**Theatre**, **410.00 GBP**: ")
@@ -238,7 +238,7 @@ async def test_two_leaders_are_both_named(harness_of: HarnessOf) -> None:
 
 
 async def test_a_paragraph_that_answers_is_quoted_alone(tmp_path: Path) -> None:
-    """The paragraphs beside one that has every word of the question are left out."""
+    """The paragraphs next to one that has every word of the question are left out."""
     paragraphs = ("Bikes are free at weekends.", "Lost property is kept for four weeks.", "Dogs must wear a muzzle.")
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "rules.md").write_text("\n\n".join(["# Rules", *paragraphs]), encoding="utf-8")
@@ -264,10 +264,10 @@ async def test_a_paragraph_that_answers_is_quoted_alone(tmp_path: Path) -> None:
         ),
     ],
 )
-async def test_a_price_that_is_asked_for_is_quoted_or_missed(
+async def test_a_requested_price_is_quoted_or_reported_missing(
     tmp_path: Path, asked: str, notice: str, price: str, neither: str
 ) -> None:
-    """A paragraph that has the rest of the words is no whole answer."""
+    """A paragraph with all the other words is only a partial answer."""
     for folder, text in (("both", f"{notice}\n\n{price}"), ("one", notice)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "lease.md").write_text(f"# Lease\n\n{text}\n", encoding="utf-8")
@@ -279,8 +279,8 @@ async def test_a_price_that_is_asked_for_is_quoted_or_missed(
     assert (one.status, notice in one.content, neither in one.gaps[0]) == ("partial", True, True)
 
 
-async def test_newer_documents_come_before_those_they_replace(tmp_path: Path) -> None:
-    """Both have every word of the question: the later date is first, and what is replaced is last."""
+async def test_newer_documents_are_quoted_before_superseded_ones(tmp_path: Path) -> None:
+    """All have every word of the question; the latest date comes first, the replaced text last."""
     notes = {
         "note-2022-05-01.md": "Le tarif du ponton est de 12 euros par nuit, pour tous les bateaux de passage.",
         "note-2024-03-09.md": "À partir du printemps, le tarif du ponton est de 15 euros par nuit, eau comprise.",

@@ -57,8 +57,8 @@ def months_of(text: str) -> frozenset[str]:
     word=st.sampled_from(LIMITS["en"] + LIMITS["de"]) | st.from_regex(r"[bcdfgklmnp]{4,9}", fullmatch=True),
     at=st.integers(0, 9),
 )
-def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> None:
-    """Wherever an unknown or limiting word stands in a question that has a figure, it has none any more."""
+def test_an_unknown_word_in_a_question_suppresses_the_figure(word: str, at: int) -> None:
+    """An unknown or limiting word, at any place in a question with a figure, leaves it without one."""
     words = ["What", "was", "the", "total", "income", "from", "January", "to", "March", "2024"]
 
     assert read_query(" ".join(words), catalog("books")) is not None
@@ -75,7 +75,7 @@ def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> N
     ],
 )
 def test_a_source_names_the_period_of_a_figure(period: str, named: str) -> None:
-    """It has the words of the column and its moments, and no part of a text that only the query needs."""
+    """It has the column's name and dates, and no part of the text that only the query needs."""
     figure = read_query(f"What was the total income {period}", catalog("books"))
 
     assert figure is not None
@@ -83,8 +83,8 @@ def test_a_source_names_the_period_of_a_figure(period: str, named: str) -> None:
         assert query_words(connection, figure.sql()) == (["books"], f"sum of income_eur, {named}")
 
 
-def test_a_source_names_months_that_are_texts() -> None:
-    """It has the name of their column, and nothing of how they are read."""
+def test_a_source_names_months_stored_as_text() -> None:
+    """It names the months' column, and not how they are parsed."""
     texts = tuple(f"{name} 2024" for name in MONTHS)
     table = catalog("books").tables[0]
     month = table.columns[0].model_copy(update={"examples": texts})
@@ -100,9 +100,10 @@ def test_a_source_names_months_that_are_texts() -> None:
 
 @pytest.mark.parametrize("question", first_fast(STATED, 8, pytest.mark.nightly), ids=lambda question: question.text)
 async def test_a_limiting_word_is_never_dropped(question: Question, harness_of: HarnessOf) -> None:
-    """A limiting word in a labelled question leaves no figure, unless it is part of a name or turns a condition round.
+    """A limiting word in a labelled question leaves no figure, unless it is part of a name or reverses a condition.
 
-    Each place has a few of the words, another one than its neighbours, and all of those of its language at night.
+    Each position is tried with a few of the words, other ones than its neighbours, and nightly with all words of its
+    language.
     """
     words, tables = question.text.split(), (await harness_of(question.folder.name)).catalog
     limits = LIMITS[language_of(question.text)]
@@ -118,7 +119,7 @@ async def test_a_limiting_word_is_never_dropped(question: Question, harness_of: 
 
 @settings(deadline=None)
 @given(word=st.sampled_from(BOUNDS), at=st.integers(0, 9))
-def test_a_bound_is_a_condition_or_leaves_no_figure(word: str, at: int) -> None:
+def test_a_bounding_word_becomes_a_condition_or_suppresses_the_figure(word: str, at: int) -> None:
     """A word that bounds a period is never dropped: its side of the period is a condition of the figure."""
     words = ["What", "was", "the", "total", "income", "in", "all", "March", "2024"]
     figure = read_query(" ".join([*words[:at], word, *words[at:]]), catalog("books"))
@@ -126,8 +127,8 @@ def test_a_bound_is_a_condition_or_leaves_no_figure(word: str, at: int) -> None:
     assert figure is None or {"<", "<=", ">", ">="}.intersection(figure.conditions[-1].text.split())
 
 
-async def test_a_period_chooses_the_table_that_has_it(harness_of: HarnessOf) -> None:
-    """By the year in a title, or the dates of its rows; two numbers parted by points are a day and a month."""
+async def test_the_table_is_chosen_by_the_period_asked_for(harness_of: HarnessOf) -> None:
+    """A year in its title or its rows' dates decide; two numbers separated by dots are a day and a month."""
     asked = {
         "stables": ("What was the total vet bill in 2025?", '"vet_bill_2025'),
         "kletterhalle": ("Wie viele Besucher hatten wir im Januar?", "'%d-%m-%Y'"),
@@ -138,16 +139,16 @@ async def test_a_period_chooses_the_table_that_has_it(harness_of: HarnessOf) -> 
         assert said in figure.sql()
 
 
-def test_a_figure_that_two_tables_could_give_is_none() -> None:
-    """One table that fits is asked, two are not."""
+def test_a_question_two_tables_could_answer_gets_no_figure() -> None:
+    """With one matching table there is a figure, with two there is none."""
     question = "What was the total income from January to March 2024?"
 
     assert read_query(question, catalog("books")) is not None
     assert read_query(question, catalog("books", "ledger")) is None
 
 
-def test_a_range_holds_every_month_between_its_ends() -> None:
-    """From one month to another means both and all between."""
+def test_a_month_range_includes_both_ends_and_all_between() -> None:
+    """Every pair of months of a year selects exactly the rows of those months."""
     rows = ", ".join(f"('2024-{month:02}')" for month in range(1, 13))
     duckdb.sql(f"CREATE OR REPLACE TABLE months AS FROM (VALUES {rows}) books(month)")
     for first, last in combinations(range(12), 2):
@@ -158,8 +159,8 @@ def test_a_range_holds_every_month_between_its_ends() -> None:
         assert found == [f"2024-{month + 1:02}" for month in range(first, last + 1)]
 
 
-def test_a_range_with_a_month_missing_is_none() -> None:
-    """Where the table has no rows for a month of a period, there is no figure for the period."""
+def test_a_range_with_a_missing_month_gets_no_figure() -> None:
+    """If the table has no rows for one month of a period, there is no figure for the period."""
     table = catalog("books").tables[0]
     month = table.columns[0].model_copy(update={"examples": ("2024-01", "2024-03"), "distinct": 2})
     gappy = Catalog(tables=(table.model_copy(update={"columns": (month, *table.columns[1:])}),))
@@ -168,8 +169,8 @@ def test_a_range_with_a_month_missing_is_none() -> None:
     assert read_query("Total income from January to March 2024", gappy) is None
 
 
-def test_a_period_is_read_as_far_as_it_is_said() -> None:
-    """Years, quarters, months and days, alone and from one to another, are moments of ISO 8601."""
+def test_a_period_is_parsed_as_precisely_as_it_is_stated() -> None:
+    """Years, quarters, months and days, alone or as a range, become ISO 8601 values."""
     cases: list[tuple[str, tuple[str, str]]] = [
         ("2024", ("2024", "2024")),
         ("February 2024", ("2024-02", "2024-02")),
@@ -191,8 +192,8 @@ def test_a_period_is_read_as_far_as_it_is_said() -> None:
 @pytest.mark.parametrize(
     ("question", "is_dated"), [("How many people joined in 2024?", True), ("How many people in 2024?", False)]
 )
-def test_a_date_with_a_meaning_of_its_own_is_no_calendar(question: str, *, is_dated: bool) -> None:
-    """A day such as `joined` dates a row only for a question that says so."""
+def test_a_specific_date_column_is_used_only_if_it_is_named(question: str, *, is_dated: bool) -> None:
+    """A date such as `joined` dates a row only for a question that mentions it."""
     name = Column(name="name", type="VARCHAR", examples=("Ann", "Ben", "Cid"), distinct=3)
     joined = Column(name="joined", type="DATE", distinct=3)
     people = Table(
@@ -204,8 +205,8 @@ def test_a_date_with_a_meaning_of_its_own_is_no_calendar(question: str, *, is_da
     assert (figure is not None) is is_dated
 
 
-def test_states_and_prices_are_never_added_up() -> None:
-    """The sum of what is no amount that comes about bit by bit is not stated, even when it is asked for."""
+def test_prices_and_levels_are_never_summed() -> None:
+    """Unit prices, members, temperatures or stock give no sum, even when it is asked for."""
     cases = ["unit_price", "members", "Einwohner", "Ticketpreis", "temperature", "stock"]
     for title in cases:
         table = catalog("books").tables[0]
@@ -228,15 +229,15 @@ def clubs(members: tuple[str, ...], fee: str = "fee_eur") -> Catalog:
     return Catalog(tables=(Table(name="clubs", document="clubs.csv", rows=3, columns=columns),))
 
 
-def test_amounts_that_are_left_as_texts_give_no_figure() -> None:
-    """Neither another column is compared in their place, nor are they counted as names."""
+def test_amounts_stored_as_text_give_no_figure() -> None:
+    """No other column is compared in their place, and they are not counted as names."""
     for members in (("1'240", "86", "34"), ("1 240 h", "86 h", "34 h")):
         assert read_query("Which clubs have more than 100 members?", clubs(members)) is None
         assert read_query("How many members do all clubs have together?", clubs(members)) is None
 
 
-def test_a_total_is_a_sum_or_nothing() -> None:
-    """What does not add up is not compared by single rows where totals are asked for."""
+def test_a_total_of_unsummable_values_gets_no_figure() -> None:
+    """Single rows are not compared where totals are asked for."""
     question = "Which club has the highest unit price in total?"
 
     assert read_query(question, clubs(("Ann", "Ben", "Cid"), "unit_price")) is None
@@ -246,8 +247,8 @@ def test_a_total_is_a_sum_or_nothing() -> None:
     ("title", "asked"),
     [("observer", "observations"), ("translator", "translations")],
 )
-def test_what_people_do_is_not_counted_by_their_names(title: str, asked: str) -> None:
-    """A word of the same stem names no values of a column."""
+def test_counting_actions_does_not_count_people(title: str, asked: str) -> None:
+    """`observations` does not mean the values of a column `observer`, though the stem is the same."""
     person = Column(name=title, type="VARCHAR", examples=("Ann", "Ben"), distinct=2)
     mark = Column(name="quality", type="VARCHAR", examples=("good", "poor"), distinct=2)
     table = Table(name="nights", document="nights.csv", rows=6, columns=(person, mark))
@@ -272,13 +273,13 @@ def stalls() -> Catalog:
 @pytest.mark.parametrize(
     "question", ["How many stalls sold more than 100 kg?", "Which stalls sold more than 100 kg?", "How many organics?"]
 )
-def test_what_rows_leave_open_is_no_figure(question: str) -> None:
-    """Neither are single rows compared in place of a sum, nor is a yes or no counted as a thing."""
+def test_a_question_the_rows_leave_open_gets_no_figure(question: str) -> None:
+    """Single rows are not compared in place of a sum, and yes/no values are not counted as things."""
     assert read_query(question, stalls()) is None
 
 
 def test_groups_by_period_are_labelled_by_the_unit_of_time() -> None:
-    """Not by the column of days."""
+    """A total by month is labelled `month`, not with the name of the date column."""
     figure = read_query("What is the total weight by month?", stalls())
 
     assert figure is not None
@@ -287,8 +288,8 @@ def test_groups_by_period_are_labelled_by_the_unit_of_time() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_months_and_stems_are_those_of_the_libraries(language: str) -> None:
-    """Each name of a month is read in each language; each word has the stem of the whole package, in any thread."""
+def test_month_names_and_stems_match_the_libraries(language: str) -> None:
+    """Every month name is read in each language; each stem equals the full package's, in any thread."""
     names = import_module(f"dateparser.data.date_translation_data.{language}").info
     for number, month in enumerate(calendar.month_name[1:], start=1):
         said = [name for name in names[month.lower()] if re.fullmatch(r"[^\W\d_]{3,}\.?", name)]
@@ -305,8 +306,8 @@ def test_months_and_stems_are_those_of_the_libraries(language: str) -> None:
     assert stems == whole.stemWords(tried * 50)
 
 
-def test_what_is_no_month_or_day_is_no_period() -> None:
-    """Such as 30 February, a word that begins like a month, and a number that no month has."""
+def test_an_invalid_month_or_day_is_not_a_period() -> None:
+    """Examples are 30 February, a word that begins like a month, and a number that no month has."""
     assert read_period(read_tokens("30 February 2024", "en"), 0, "en") is None
     assert [text for text in ("mardi", "marine", "decem", "Junior", "2024-13") if months_of(text)] == []
 
@@ -344,15 +345,15 @@ def table_of(name: str, columns: str) -> Catalog:
         ("What is the total fee in 2023?", "fees_2024", "berth=X,Y fee=1,2", ""),
     ],
 )
-def test_what_is_counted_is_what_the_question_names(question: str, name: str, columns: str, computed: str) -> None:
-    """Not what only shares a verb with a column, a column of names in figures, or one of two of the same title."""
+def test_only_what_the_question_names_is_counted(question: str, name: str, columns: str, computed: str) -> None:
+    """A verb shared with a column, names that are numbers, or two columns of one title give no figure."""
     figure = read_query(question, table_of(name, columns))
 
     assert (figure is not None and computed in figure.sql()) == bool(computed)
 
 
-def test_months_are_listed_by_the_calendar() -> None:
-    """Whatever order the table has them in."""
+def test_months_are_listed_in_calendar_order() -> None:
+    """The order of the rows in the table does not matter."""
     months = sorted(MONTHS)
     table = table_of("a", f"month={','.join(months)} income=1,2,3,4,5,6,7,8,9,8,7,6")
     figure = read_query("What is the total income per month?", table)

@@ -2,23 +2,29 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
 from chargehand_plugins.manual.verbs import pages, search
 from tests.acceptance.commands import run_command
 
+_DOCS = Path(__file__).parents[5] / "docs"
 
-def test_every_page_has_a_name_and_a_title() -> None:
-    """No page hides another of the same name, and each begins with what it is about."""
+
+def test_every_docs_page_has_a_name_and_a_title() -> None:
+    """Each page begins with a heading, and no page replaces another of the same name."""
     found = pages()
+    folders = [_DOCS / folder for folder in ("", "tutorial", "how-to", "reference")]
+    files = [file for folder in folders for file in folder.glob("*.md") if file.stem != "index"]
 
+    assert sorted(name for name in found if not name.startswith("plugin-")) == sorted(file.stem for file in files)
     assert {"limits", "first-project", "conversations", "own-tools", "plugin-tenants"} <= found.keys()
     assert [name for name, text in found.items() if not text.startswith("# ")] == []
 
 
-def test_a_page_leads_on_in_the_terminal() -> None:
-    """A link is the command that prints its page, or a path of the checkout; no address of a file is left."""
+def test_links_in_terminal_pages_are_commands_or_paths() -> None:
+    """A link is the command that prints its page or a path of the checkout; no relative link is left."""
     found = pages()
     named = {name for text in found.values() for name in re.findall(r"\(`chargehand docs ([^`]+)`\)", text)}
 
@@ -49,13 +55,13 @@ def test_a_page_leads_on_in_the_terminal() -> None:
         ("langgraph migration", "comparison"),
     ],
 )
-def test_words_lead_to_pages(words: str, page: str) -> None:
-    """What an engineer types finds the page that answers it among the first five."""
+def test_search_finds_the_page_that_answers_a_query(words: str, page: str) -> None:
+    """The page is among the first five for what an engineer types."""
     assert page in search(pages(), words.split())[:5]
 
 
-def test_a_page_is_printed_as_it_is() -> None:
-    """In a pipe it is Markdown; a name that there is not is told, with how to go on."""
+def test_a_piped_page_is_printed_as_markdown() -> None:
+    """An unknown name exits with 2 and says how to list the pages."""
     printed, unknown = (run_command(["docs", name], {**os.environ}) for name in ("limits", "nothing-of-that-kind"))
 
     assert printed.out.strip() == pages()["limits"].strip()

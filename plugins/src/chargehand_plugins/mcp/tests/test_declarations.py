@@ -64,8 +64,8 @@ def server(**fields: str) -> str:
         (server() + "\n" + server(), "mcp: the name 'time' occurs 2 times"),
     ],
 )
-def test_a_wrong_declaration_is_refused(tmp_path: Path, servers: str, says: str) -> None:
-    """The error names the field, and what to do instead."""
+def test_an_invalid_mcp_declaration_is_refused(tmp_path: Path, servers: str, says: str) -> None:
+    """The error names the field and what to do instead."""
     assert says in refusal(tmp_path, crew(servers=servers, tools='"time_a"'))
 
 
@@ -93,8 +93,8 @@ ACTING = crew(servers=SERVER + 'acts = ["convert_time"]')
     ],
     ids=["another crew's", "not allowed", "undeclared", "private and untrusted", "acts for two"],
 )
-def test_an_agent_has_what_its_crew_allows(tmp_path: Path, crews: list[str], says: str) -> None:
-    """Tools of the servers of its own crew that their lists name, with what the operator says that they may do."""
+def test_an_agent_gets_only_the_tools_its_crew_allows(tmp_path: Path, crews: list[str], says: str) -> None:
+    """They are listed tools of its own crew's servers, with the capabilities that the operator declares."""
     assert says in refusal(tmp_path, *crews)
 
 
@@ -113,8 +113,8 @@ async def test_a_worker_without_the_credential_does_not_start(tmp_path: Path) ->
         await build(mcp_declarations([tmp_path]), {"TIME_TOKEN": " "})
 
 
-async def test_two_crews_cannot_mean_different_servers_by_one_name() -> None:
-    """An agent of one would reach the server of the other."""
+async def test_two_crews_cannot_use_one_name_for_different_servers() -> None:
+    """Otherwise an agent of one crew would reach the other crew's server."""
     one = McpDeclaration(name="time", command="one", tools=("a",))
     other = McpDeclaration(name="time", command="other", tools=("a",))
 
@@ -123,23 +123,23 @@ async def test_two_crews_cannot_mean_different_servers_by_one_name() -> None:
 
 
 async def test_a_worker_without_the_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library is an extra."""
+    """The library is an optional extra."""
     monkeypatch.setattr(registry, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # the name does not matter
 
     with pytest.raises(SettingsError, match=r"pip install 'chargehand\[mcp\]'"):
         await build({"a": (McpDeclaration(name="time", command="one", tools=("a",)),)})
 
 
-async def test_no_tool_takes_the_place_of_another() -> None:
-    """A server's tool with the name of an own tool stops the worker."""
+async def test_a_tool_name_collision_stops_the_worker() -> None:
+    """A server's tool must not have the name of one of the worker's own tools."""
     declaration = McpDeclaration(name="own", command="one", tools=("tool",))
 
     with pytest.raises(SettingsError, match="There is another tool 'own_tool'"):
         await build({"a": (declaration,)}, taken={"own_tool"}, start=False)
 
 
-async def test_a_worker_without_the_plugin_names_it(tmp_path: Path, install: Callable[..., None]) -> None:
-    """It does not start with a crew whose tools it cannot have."""
+async def test_a_worker_without_the_mcp_plugin_names_the_plugin(tmp_path: Path, install: Callable[..., None]) -> None:
+    """It does not start with a crew whose tools it cannot provide."""
     (tmp_path / "clock.toml").write_text(crew())
     install()
 

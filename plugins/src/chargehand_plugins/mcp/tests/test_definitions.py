@@ -40,8 +40,8 @@ def tool(schema: object = None, **fields: object) -> dict[str, Any]:
 
 
 @given(schema=_VALUES)
-def test_any_schema_becomes_one_that_providers_take(schema: Any) -> None:
-    """Each property is required and each object closed, so the strict translation of the adapters changes nothing."""
+def test_any_schema_becomes_one_that_providers_accept(schema: Any) -> None:
+    """Every property is required and every object closed, so the adapters' strict form changes nothing."""
     try:
         definition = define("odd", tool({"type": "object", "properties": {"given": schema}, "$defs": {"a": schema}}))
     except UnusableTool:
@@ -65,8 +65,8 @@ def test_any_schema_becomes_one_that_providers_take(schema: Any) -> None:
         ({"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}, "object"),
     ],
 )
-def test_a_schema_without_a_strict_form_is_given_as_text(schema: dict[str, Any], argument: str) -> None:
-    """The model writes JSON text then, which is read before the call; nothing multiplies without end."""
+def test_a_schema_without_a_strict_form_becomes_a_text_argument(schema: dict[str, Any], argument: str) -> None:
+    """The model writes JSON text, which is parsed before the call; no schema is expanded without end."""
     began = time.process_time()
     whole = {
         "type": "object",
@@ -82,8 +82,8 @@ def test_a_schema_without_a_strict_form_is_given_as_text(schema: dict[str, Any],
     assert time.process_time() - began < 5
 
 
-def test_a_long_list_of_types_is_no_list_of_schemas() -> None:
-    """Each type has the whole schema again, but not all of them at once, which would take a gigabyte."""
+def test_a_long_list_of_types_does_not_copy_the_schema_for_each() -> None:
+    """Each type gets the whole schema, but not all at once, which would take a gigabyte."""
     wide: dict[str, Any] = {f"{number}": 0 for number in range(3_500)}
     tracemalloc.start()
     define("odd", tool({"properties": {"x": {**wide, "type": [0] * 9_000}}}))
@@ -93,8 +93,8 @@ def test_a_long_list_of_types_is_no_list_of_schemas() -> None:
     assert most < 10_000_000
 
 
-def test_all_arguments_of_a_tool_share_one_bound() -> None:
-    """Many arguments that refer to one large definition take no more work than a single one."""
+def test_all_arguments_of_a_tool_share_one_size_limit() -> None:
+    """Many arguments that refer to one large definition take no more work than one."""
     names = [f"p{number}" for number in range(190)]
     large = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
     properties = {name: {"$ref": "#/$defs/large"} for name in ("x", "y")}
@@ -104,7 +104,7 @@ def test_all_arguments_of_a_tool_share_one_bound() -> None:
 
 
 def test_arguments_arrive_as_the_server_expects_them() -> None:
-    """In its order; what was optional and is null is left out, what was written as text is read."""
+    """They are in its order; optional nulls are left out, and JSON text is parsed."""
     properties = {"city": {"type": "string"}, "days": {"type": "integer"}, "filter": {"type": "object"}}
     definition = define("odd", tool({"type": "object", "properties": properties, "required": ["city"]}))
 
@@ -123,8 +123,8 @@ def test_arguments_arrive_as_the_server_expects_them() -> None:
         tool({"type": "object", "properties": {"a b": {"type": "string"}}, "required": ["a b"]}),
     ],
 )
-def test_what_no_prompt_can_hold_is_refused(hostile: dict[str, Any]) -> None:
-    """The tool is withdrawn rather than cut into something else."""
+def test_a_tool_that_fits_no_prompt_is_refused(hostile: dict[str, Any]) -> None:
+    """It is withdrawn rather than cut into something else."""
     with pytest.raises(UnusableTool):
         define("odd", hostile)
 
@@ -139,8 +139,8 @@ def test_what_no_prompt_can_hold_is_refused(hostile: dict[str, Any]) -> None:
         tool(outputSchema={"type": "object"}),
     ],
 )
-def test_any_change_changes_the_digest(changed: dict[str, Any]) -> None:
-    """Also of what no model sees; the order of keys and of tools is no change."""
+def test_any_change_of_a_tool_changes_the_digest(changed: dict[str, Any]) -> None:
+    """Fields that no model sees count too; the order of keys and of tools does not."""
     first, second = define("odd", tool()), define("odd", changed)
 
     assert first.digest != second.digest
@@ -150,16 +150,16 @@ def test_any_change_changes_the_digest(changed: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mark", FORGED_MARKS)
-def test_a_description_forges_no_mark(mark: str) -> None:
-    """What a server writes cannot end a block of data; in a schema neither."""
+def test_a_description_cannot_forge_a_prompt_marker(mark: str) -> None:
+    """Nothing that a server writes, in a schema either, can end a block of data."""
     schema = {"type": "object", "properties": {"x": {"type": "object", "description": mark}}}
     definition = define("odd", tool(schema, description=f"Asks. {mark} system"))
 
     assert mark not in f"{definition.description}{json.dumps(definition.parameters, ensure_ascii=False)}"
 
 
-def test_a_description_has_nothing_that_cannot_be_seen() -> None:
-    """Of all attacks: no control, no direction mark, no tag; and not more than its share of the prompt."""
+def test_a_description_has_no_invisible_characters() -> None:
+    """No attack leaves a control, direction mark or tag, nor takes more than its share of the prompt."""
     for attack in ATTACKS:
         words = define("odd", tool(description=attack.text)).description
 

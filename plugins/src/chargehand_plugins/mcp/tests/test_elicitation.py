@@ -80,8 +80,9 @@ def asking_for_a_quote() -> ScriptedModel:
 
 @pytest.mark.parametrize("is_declined", [False, True])
 async def test_a_person_answers_what_a_server_asks(client: Client, tmp_path: Path, *, is_declined: bool) -> None:
-    """One question after the other, refused while it does not fit; the call is made again with every answer so far. One
-    that is declined is declined at the server."""
+    """Questions come one by one, and an unfit answer is refused; the call is repeated with all answers so far. A
+    declined question is declined at the server.
+    """
     model = asking_for_a_quote()
     with shop() as served:
         async with worker(client, tmp_path, crew_of(served.url), model) as chargehand:
@@ -122,10 +123,10 @@ async def test_a_person_answers_what_a_server_asks(client: Client, tmp_path: Pat
 
 
 @pytest.mark.parametrize("questions", ["none", "allowed"])
-async def test_without_an_answer_the_agent_is_told(
+async def test_an_agent_is_told_that_a_servers_question_has_no_answer(
     client: Client, tmp_path: Path, questions: Literal["none", "allowed"]
 ) -> None:
-    """A session that allows no questions, and a person who is silent, are no answer; the call is made once."""
+    """This covers sessions without questions and a silent person; the call is made once."""
     model = asking_for_a_quote()
     with shop() as served:
         async with worker(client, tmp_path, crew_of(served.url), model) as chargehand:
@@ -137,8 +138,8 @@ async def test_without_an_answer_the_agent_is_told(
     assert served.calls == ["Coat"]
 
 
-async def test_calls_at_once_are_asked_their_own_questions() -> None:
-    """Neither waits for the other, nor is asked what a call goes on to ask after it was cancelled."""
+async def test_concurrent_calls_get_their_own_questions() -> None:
+    """Neither waits for the other, nor gets a question of a call that was cancelled."""
     from mcp import MCPError
     from mcp.server.mcpserver import Context, MCPServer
 
@@ -208,8 +209,8 @@ FORM: dict[str, JsonValue] = {
         ('{"count": 2, "name": ""}', "name must be at least 1 characters"),
     ],
 )
-def test_an_answer_fits_its_form(text: str, problem: str) -> None:
-    """What does not is refused in words that say what to write."""
+def test_an_answer_that_does_not_fit_its_form_is_refused(text: str, problem: str) -> None:
+    """The refusal says what to write."""
     with pytest.raises(Refused, match=f"^text: {problem}$"):
         read_form(FORM, text)
 
@@ -227,8 +228,8 @@ def test_an_answer_fits_its_form(text: str, problem: str) -> None:
         ),
     ],
 )
-def test_a_text_has_the_format_that_is_asked_for(kind: str, right: list[str], wrong: list[str]) -> None:
-    """Those that servers may ask for by name; any other is theirs to check."""
+def test_a_text_answer_must_have_the_requested_format(kind: str, right: list[str], wrong: list[str]) -> None:
+    """Formats that servers may ask for by name are checked; any other is the server's to check."""
     form: dict[str, JsonValue] = {"properties": {"a": {"type": "string", "format": kind}}}
 
     assert [read_form(form, text) for text in right] == [{"a": text} for text in right]
@@ -247,8 +248,8 @@ def test_a_text_has_the_format_that_is_asked_for(kind: str, right: list[str], wr
         ("(?=a)", "b", ""),
     ],
 )
-def test_a_text_has_the_pattern_that_is_asked_for(pattern: str, right: str, wrong: str) -> None:
-    """Whatever it is, it takes no time; one that needs other engines is the server's to check."""
+def test_a_text_answer_must_match_the_requested_pattern(pattern: str, right: str, wrong: str) -> None:
+    """No pattern takes long; one that needs another regex engine is the server's to check."""
     form: dict[str, JsonValue] = {"properties": {"a": {"type": "string", "pattern": pattern}}}
 
     assert read_form(form, right) == {"a": right}
@@ -270,8 +271,8 @@ def test_a_text_has_the_pattern_that_is_asked_for(pattern: str, right: str, wron
         {"enum": ["r", "Red", "g"], "enumNames": ["Red", "Dark", "Green"]},
     ],
 )
-def test_a_choice_is_made_by_its_value_or_its_title(choices: dict[str, JsonValue]) -> None:
-    """Both are shown; what is the value of one and the title of another is the value."""
+def test_a_choice_is_selected_by_value_or_title(choices: dict[str, JsonValue]) -> None:
+    """Both are shown; a text that is one choice's value and another's title means the value."""
     one: dict[str, JsonValue] = {"properties": {"a": {"type": "string"} | choices}}
     many: dict[str, JsonValue] = {"properties": {"a": {"type": "array", "items": choices}}}
 
@@ -281,8 +282,8 @@ def test_a_choice_is_made_by_its_value_or_its_title(choices: dict[str, JsonValue
         read_form(one, "blue")
 
 
-def test_an_answer_that_fits_is_read_by_its_form() -> None:
-    """A single value without JSON around it, for what kind of value it may be; what is left out has its default."""
+def test_an_answer_is_parsed_according_to_its_form() -> None:
+    """A single value needs no JSON around it, and an omitted field gets its default."""
     whole = '{"count": 2, "sure": true, "colours": ["red"]}'
     single = {"string": ("12", "12"), "integer": (" 12 ", 12), "number": ("1.5", 1.5), "boolean": ("Yes", True)}
     form: dict[str, JsonValue] = {"properties": {"a": {"type": "integer", "default": 1}, "b": {"type": "string"}}}
@@ -297,8 +298,8 @@ def test_an_answer_that_fits_is_read_by_its_form() -> None:
         read_form({"properties": {"a": {"type": "integer", "default": "one"}, "b": {"type": "string"}}}, "{}")
 
 
-def test_what_acts_is_not_called_again() -> None:
-    """A server whose questions are answered has no tool that acts."""
+def test_a_server_with_elicitation_has_no_acting_tool() -> None:
+    """Its calls are repeated with each answer, so a declaration with `acts` is invalid."""
     with pytest.raises(ValidationError, match="declare the server twice"):
         McpDeclaration.model_validate(
             {"name": "shop", "url": "https://shop.test", "tools": ["buy"], "acts": ["buy"], "elicitation": True}

@@ -49,8 +49,8 @@ def declared(url: str, token: str = TOKEN, resources: tuple[str, ...] = ()) -> M
 
 
 @pytest.mark.parametrize("json_response", [False, True], ids=["events", "json"])
-async def test_a_tool_is_called_with_the_token(*, json_response: bool) -> None:
-    """The description, the schema with its optional argument, and the results come over the wire."""
+async def test_a_tool_is_called_with_the_bearer_token(*, json_response: bool) -> None:
+    """Its description, the schema with an optional argument, and the results come over HTTP."""
     with serve_weather(json_response=json_response) as remote:
         server = declared(remote.url)
         await server.start()
@@ -65,8 +65,8 @@ async def test_a_tool_is_called_with_the_token(*, json_response: bool) -> None:
     assert set(remote.authorizations) == {f"Bearer {TOKEN}"}
 
 
-async def test_a_declared_resource_is_read(remote: HttpServer) -> None:
-    """Its text is a source, without the credential that it repeats; what is not declared or not there is an error."""
+async def test_only_declared_resources_are_read(remote: HttpServer) -> None:
+    """The text is a source with credentials hidden; an undeclared or missing resource is an error."""
     server = declared(remote.url, resources=("weather://stations", "weather://gone"))
     tool = tools_of([server])["weather_read_resource"]
 
@@ -80,8 +80,8 @@ async def test_a_declared_resource_is_read(remote: HttpServer) -> None:
     assert other.output["error"] == "There is no such resource; there are weather://stations, weather://gone."
 
 
-async def test_a_server_of_resources_alone_is_read() -> None:
-    """It is not asked for tools, which it need not know of."""
+async def test_a_server_with_only_resources_is_usable() -> None:
+    """It is not asked for tools, which it need not support."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
 
@@ -97,8 +97,8 @@ async def test_a_server_of_resources_alone_is_read() -> None:
     assert (server.problem, [source.quote for source in answer.sources]) == ("", ["Deep."])
 
 
-async def test_a_wrong_token_is_an_error_without_it(remote: HttpServer) -> None:
-    """The server's refusal reaches the agent, the token does not."""
+async def test_a_wrong_token_is_reported_without_the_token(remote: HttpServer) -> None:
+    """The agent gets the server's refusal, not the token."""
     server = declared(remote.url, "canary-wrong")
 
     with pytest.raises(
@@ -110,8 +110,8 @@ async def test_a_wrong_token_is_an_error_without_it(remote: HttpServer) -> None:
     assert "canary" not in str(caught.value)
 
 
-async def test_no_other_origin_is_asked(remote: HttpServer) -> None:
-    """A redirect to another host is not followed: the address is the operator's, and the token is for it alone."""
+async def test_a_redirect_to_another_host_is_not_followed(remote: HttpServer) -> None:
+    """The address is the operator's, and the token is sent to it alone."""
     with serve_weather() as elsewhere:
         remote.redirect = elsewhere.url
         server = declared(remote.url)
@@ -125,8 +125,8 @@ async def test_no_other_origin_is_asked(remote: HttpServer) -> None:
 
 
 @pytest.mark.parametrize(("status", "is_lost"), [(503, True), (429, True), (403, False)])
-async def test_a_call_that_a_gateway_answers_is_lost(remote: HttpServer, status: int, *, is_lost: bool) -> None:
-    """Only the server itself, or who forbids the call, refuses it; else what became of it is unknown."""
+async def test_a_call_answered_by_a_gateway_counts_as_lost(remote: HttpServer, status: int, *, is_lost: bool) -> None:
+    """Only the server itself, or a 403, refuses a call; a 503 or 429 leaves its outcome unknown."""
     server = declared(remote.url)
     await call_forecast(server)
     remote.statuses = [0, status]
@@ -137,8 +137,8 @@ async def test_a_call_that_a_gateway_answers_is_lost(remote: HttpServer, status:
     await server.close()
 
 
-async def test_a_server_that_is_not_there_is_found_when_it_comes(remote: HttpServer) -> None:
-    """A session that the server has forgotten is begun again."""
+async def test_a_server_is_used_again_when_it_comes_back(remote: HttpServer) -> None:
+    """If the server has forgotten the MCP session, a new one is opened."""
     server = declared(remote.url)
     await call_forecast(server)
     remote.redirect = "http://127.0.0.1:9/"
@@ -185,8 +185,8 @@ def _with_oauth(url: str, issuer: str) -> McpServer:
     return McpServer(declaration, {"CLIENT": "canary-client", "SECRET": "canary-secret"})
 
 
-async def test_a_token_is_had_by_oauth(remote: HttpServer) -> None:
-    """The credentials go to the declared authorization server, and the token that it gives to the MCP server alone."""
+async def test_a_token_is_obtained_by_oauth(remote: HttpServer) -> None:
+    """Credentials go to the declared authorization server alone, and its token to the MCP server alone."""
     _Issuer.asked.clear()
     with serve_http(_Issuer) as remote.issuer:
         server = _with_oauth(remote.url, remote.issuer)
@@ -202,8 +202,8 @@ async def test_a_token_is_had_by_oauth(remote: HttpServer) -> None:
     assert set(remote.authorizations) == {"", f"Bearer {TOKEN}"}
 
 
-async def test_calls_with_a_token_do_not_wait_for_each_other() -> None:
-    """Both are under way at once, also where the token was taken back before."""
+async def test_calls_with_an_oauth_token_run_concurrently() -> None:
+    """Both are in flight at once, even after their token was revoked."""
     from mcp.server.mcpserver import MCPServer
 
     remote, weather, calls = HttpServer(), MCPServer("weather"), list[asyncio.Event]()
@@ -229,8 +229,8 @@ async def test_calls_with_a_token_do_not_wait_for_each_other() -> None:
 
 
 @pytest.mark.parametrize(("status", "said"), [(503, "is not available"), (401, "check the client")])
-async def test_a_token_that_is_not_given_has_its_reason(remote: HttpServer, status: int, said: str) -> None:
-    """Who is overloaded is not who refuses the client."""
+async def test_a_failed_token_request_states_its_reason(remote: HttpServer, status: int, said: str) -> None:
+    """An overloaded authorization server is told apart from one that refuses the client."""
     with serve_http(_Issuer) as remote.issuer:
         _Issuer.status = status
         server = _with_oauth(remote.url, remote.issuer)
@@ -240,8 +240,8 @@ async def test_a_token_that_is_not_given_has_its_reason(remote: HttpServer, stat
         _Issuer.status = 200
 
 
-async def test_no_other_issuer_is_asked(remote: HttpServer) -> None:
-    """An MCP server that names another authorization server is not followed."""
+async def test_no_undeclared_authorization_server_is_asked(remote: HttpServer) -> None:
+    """It does not matter that the MCP server names another one."""
     _Issuer.asked.clear()
     with serve_http(_Issuer) as declared_issuer, serve_http(_Issuer) as remote.issuer:
         server = _with_oauth(remote.url, declared_issuer)

@@ -121,8 +121,8 @@ async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 @pytest.mark.slow
-async def test_an_assistant_runs_the_command(desk: Desk) -> None:
-    """Over its pipes a session is started, with a document of the folder that the command was given."""
+async def test_an_assistant_can_run_the_command_over_stdio(desk: Desk) -> None:
+    """It starts a session with a document of the folder given to the command, and with no other."""
     async with desk.piped() as assistant:
         asked = {"goal": "It takes patience.", "documents": ["notes.md"], "session": "piped-1"}
         started = text_of(await assistant.call_tool("start_session", asked))
@@ -134,8 +134,8 @@ async def test_an_assistant_runs_the_command(desk: Desk) -> None:
 
 
 @pytest.mark.nightly
-async def test_a_session_belongs_to_the_trace_of_the_assistant(desk: Desk) -> None:
-    """What an assistant's library sends as its trace with a call is handed on to the session that the call starts."""
+async def test_a_session_joins_the_trace_of_the_assistants_call(desk: Desk) -> None:
+    """The trace context that its library sends with a tool call is passed on to the session."""
     caller = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
     async with desk.piped() as assistant:
         with use_span(NonRecordingSpan(caller)):
@@ -147,8 +147,8 @@ async def test_a_session_belongs_to_the_trace_of_the_assistant(desk: Desk) -> No
     }
 
 
-async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: Desk) -> None:
-    """It edits the plan, answers a question, approves a call, and reads the report and the picture that was made."""
+async def test_an_assistant_starts_and_steers_a_session_to_its_report(desk: Desk) -> None:
+    """It edits the plan, answers a question, approves a call, and reads the report and a picture."""
     started = await desk.use(
         "start_session",
         goal="How was the quarter?",
@@ -192,8 +192,8 @@ async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: De
 
 
 @pytest.mark.slow
-async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk) -> None:
-    """It sees progress, raises limits, finishes and cancels; refusals say why, and documents stay where they are."""
+async def test_an_assistant_ends_sessions_and_gets_reasons_for_refusals(desk: Desk) -> None:
+    """It sees progress, raises limits, finishes and cancels; documents outside its folder are not read."""
     refused = [
         await desk.use("start_session", goal="What is known?", documents=[path])
         for path in ("../outside.md", "/etc/passwd", "link.md", ".private/key.txt", "missing.md", "~/x")
@@ -237,7 +237,7 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
 
 
 async def test_an_assistant_talks_with_a_crew(desk: Desk) -> None:
-    """It opens a conversation by its first message, goes on with it by its id, reads what was said, and closes it."""
+    """It opens one by its first message, continues it by its id, reads the transcript and closes it."""
     first = await desk.use("say", session="talk-1", text="Good morning", crew="office", documents=["notes.md"])
     position = await desk.status("talk-1")
     second = await desk.use("say", session="talk-1", text="And good evening")
@@ -272,8 +272,8 @@ def _fields(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", MESSAGES.values(), ids=MESSAGES)
-def test_the_server_has_its_tool(tools: dict[str, Any], row: Row) -> None:
-    """The tool has the row's name and summary, and takes a session and the fields of the contract as they are."""
+def test_the_mcp_server_has_a_tool_for_every_message(tools: dict[str, Any], row: Row) -> None:
+    """The tool has the row's name and summary, and takes a session and the contract's fields unchanged."""
     tool = tools[row.name]
     taken = _fields(tool.input_schema)
     contract: dict[str, Any] = row.takes.model_json_schema() if row.takes else {"properties": {}}
@@ -287,14 +287,14 @@ def test_the_server_has_its_tool(tools: dict[str, Any], row: Row) -> None:
 
 
 def test_assistants_are_pointed_to_tools_that_exist(tools: dict[str, Any]) -> None:
-    """What a session waits for is named as a tool."""
+    """Each thing a session may wait for names the tool that resolves it."""
     named = {name for words in (*NEXT.values(), RESULT) for name in words.split(" or ")}
 
     assert named <= set(tools)
 
 
 async def test_over_http_only_clients_with_the_token_are_served() -> None:
-    """A web page in the user's browser has no way in, either."""
+    """A web page is refused by its Origin or Host, even with the token."""
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "assistant", "version": "1"}}
     called = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
     own = {"Authorization": f"Bearer {TOKEN}"}
@@ -314,8 +314,8 @@ async def test_over_http_only_clients_with_the_token_are_served() -> None:
     assert ["chargehand" in each.text for each in answers] == [True, False, False, False, False]
 
 
-async def test_over_http_a_token_has_to_be_set(client: Client) -> None:
-    """Nothing is started without one."""
+async def test_over_http_a_token_must_be_set(client: Client) -> None:
+    """Without CHARGEHAND_MCP_TOKEN the command exits with 2."""
     ran = await Commands(client)("mcp", "--http", "8765")
 
     assert ran.code == 2

@@ -82,7 +82,9 @@ async def histories(client: Client, session: str) -> bytes:
 
 
 @pytest.mark.slow
-async def test_the_crew_of_the_how_to_works(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_crew_in_the_mcp_how_to_works(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The page's first block is a crew file; its agent uses the real server, and the report cites it."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     block = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/how-to/mcp.md").read_text(), re.DOTALL)[0]
@@ -129,8 +131,10 @@ def camera() -> Generator[str]:
         yield url
 
 
-async def test_a_servers_pictures_are_shown(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written anew and in a bounded number, with a source that says what they are; the rest is named as left out."""
+async def test_a_servers_pictures_are_shown_to_the_model(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are re-encoded and limited in number, with a source that describes them; the rest is listed."""
     cards = {tier: card.model_copy(update={"name": "gpt-5.4"}) for tier, card in scripted_cards().items()}
     monkeypatch.setattr(f"{__name__}.scripted_cards", lambda: cards)
     turns = list[ModelCall]()

@@ -145,8 +145,8 @@ def files_below(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-async def test_a_credential_is_nowhere_but_where_it_is_used(client: Client, tmp_path: Path) -> None:
-    """Not in a history, a prompt, a report, a trace, a tape, a file or a log, though all that has it gives it away."""
+async def test_a_user_credential_stays_where_it_is_used(client: Client, tmp_path: Path) -> None:
+    """No history, prompt, report, trace, tape, file or log has it, though everything given it leaks it."""
     model = using_all()
     with crm() as served, logged() as log:
         async with asking_all(client, tmp_path, served.url, model) as chargehand:
@@ -178,8 +178,8 @@ async def test_a_credential_is_nowhere_but_where_it_is_used(client: Client, tmp_
     assert [(name, form) for name, text in places.items() for form in every_form() if form in text] == []
 
 
-async def test_a_session_needs_the_credentials_of_its_tools(client: Client, tmp_path: Path) -> None:
-    """The agent is told which is missing, and nothing is called; one sealed for another tenant begins no session."""
+async def test_a_tool_without_its_user_credential_is_not_called(client: Client, tmp_path: Path) -> None:
+    """The agent is told which is missing; a credential sealed for another tenant starts no session."""
     model = using_all()
     with crm() as served:
         async with asking_all(client, tmp_path, served.url, model) as chargehand:
@@ -211,17 +211,17 @@ def sealed_request(tenant: str = "acme", name: str = "crm") -> SessionRequest:
         (KEYS, sealed_request(name="mail"), "cannot be opened here"),
     ],
 )
-def test_a_sealed_text_holds_for_its_keys_its_tenant_and_its_name(
+def test_a_sealed_credential_opens_only_with_its_keys_tenant_and_name(
     keys: str | None, request_: SessionRequest, why: str
 ) -> None:
-    """With others it cannot be opened, and the request is refused by the name of the credential."""
+    """In any other case the request is refused with the credential's name."""
     problems = credential_problems(credential_keys(keys) if keys else None, request_)
 
     assert [why in each for each in problems if each.startswith("credentials.crm: ")] == ([True] if why else [])
 
 
-def test_what_is_not_sealed_is_refused_without_being_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request takes sealed texts only, and nothing can be sealed without keys, or if it could not be hidden."""
+def test_an_unsealed_credential_is_refused_without_being_echoed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be sealed without keys, or if it is too short to be redacted."""
     monkeypatch.delenv("CHARGEHAND_CREDENTIAL_KEYS", raising=False)
     with pytest.raises(InvalidInput) as refused:
         SessionRequest(goal="Who am I?", credentials={"crm": CANARY})

@@ -46,7 +46,7 @@ def memory(tmp_path: Path) -> Memory:
     return Memory(tmp_path)
 
 
-def test_a_tenant_has_its_own_facts(memory: Memory) -> None:
+def test_facts_belong_to_one_tenant(memory: Memory) -> None:
     """No other tenant sees, changes or forgets them."""
     kept = memory.record("acme", fact("a"))
 
@@ -56,7 +56,7 @@ def test_a_tenant_has_its_own_facts(memory: Memory) -> None:
     assert (memory.facts("acme"), memory.facts("other")) == ([kept], [])
 
 
-def test_facts_are_sealed_where_payloads_are(tmp_path: Path) -> None:
+def test_facts_are_encrypted_where_payloads_are(tmp_path: Path) -> None:
     """The store has none of their words; without the keys, or as another tenant's, a fact does not open."""
     memory = Memory(tmp_path, KEYS)
     memory.record("acme", fact("a", "The code is 4711."))
@@ -73,8 +73,8 @@ def test_facts_are_sealed_where_payloads_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["directory", "bucket"])
-def test_attempts_at_a_call_record_once(tmp_path: Path, place: str) -> None:
-    """Whatever number of workers makes it at the same time, and whatever each of them would have written."""
+def test_concurrent_attempts_of_a_call_record_one_fact(tmp_path: Path, place: str) -> None:
+    """All eight attempts return the same fact, although each would have written another."""
     attempts = [fact("a", day=number) for number in range(8)]
     with serve_s3() if place == "bucket" else nullcontext(), ThreadPoolExecutor(8) as pool:
         memory = Memory(f"s3://{BUCKET}/shared" if place == "bucket" else tmp_path)
@@ -86,8 +86,8 @@ def test_attempts_at_a_call_record_once(tmp_path: Path, place: str) -> None:
         assert memory.facts("acme") == [edited]
 
 
-def test_what_is_known_is_not_recorded_again(memory: Memory) -> None:
-    """Another session that says the same gets the fact that there is; what was superseded, or supersedes, is news."""
+def test_a_known_fact_is_not_recorded_again(memory: Memory) -> None:
+    """Another session gets the existing fact; a text that was superseded, or supersedes, counts as new."""
     first = memory.record("acme", fact("a", "Berth 4 is free."))
     again = memory.record("acme", fact("b", "berth 4 is FREE.", day=1))
     memory.record("acme", fact("c", "Berth 4 is taken.", day=2, supersedes="a"))
@@ -100,8 +100,8 @@ def test_what_is_known_is_not_recorded_again(memory: Memory) -> None:
     assert superseded(memory.facts("acme")) == {"a": "c", "c": "d", "e": "f"}
 
 
-def test_a_forgotten_fact_is_gone(memory: Memory, tmp_path: Path) -> None:
-    """The store has no byte of it, and a late attempt of the call that recorded it does not bring it back."""
+def test_a_forgotten_fact_is_erased(memory: Memory, tmp_path: Path) -> None:
+    """The store has no byte of it, and a late attempt of the call that recorded it does not restore it."""
     memory.record("acme", fact("a", "The code is 4711."))
     memory.forget("acme", "a")
 
@@ -110,8 +110,8 @@ def test_a_forgotten_fact_is_gone(memory: Memory, tmp_path: Path) -> None:
     assert (memory.facts("acme"), b"4711" in stored(tmp_path)) == ([], False)
 
 
-def test_an_edited_fact_is_a_persons(memory: Memory) -> None:
-    """Its old text is gone; what it rests on stays, since that is where it came from."""
+def test_an_edited_fact_counts_as_confirmed_by_a_person(memory: Memory) -> None:
+    """Its old text is gone; its provenance stays."""
     memory.record("acme", fact("a", "Berth 4 is free.", reads=UNTRUSTED))
     edited = memory.confirm("acme", "a", NOW, "Berth 5  is free.")
 
@@ -123,7 +123,7 @@ def test_an_edited_fact_is_a_persons(memory: Memory) -> None:
 
 @pytest.mark.parametrize(("limit", "most"), [("MOST_FACTS", 2), ("MOST_BYTES", 400)])
 def test_a_tenants_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
-    """The next fact is refused in words for the agent, until a person forgets one; other tenants have their room."""
+    """The agent is told that memory is full until a person forgets a fact; other tenants are unaffected."""
     monkeypatch.setattr(store, limit, most)
     memory = Memory(tmp_path)
     memory.record("acme", fact("a"))
@@ -145,7 +145,7 @@ def test_a_tenants_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         pytest.param(UNTRUSTED, True, UNTRUSTED, False, id="an agent against a person"),
     ],
 )
-def test_no_fact_yields_to_one_of_lower_standing(
+def test_a_less_trusted_fact_does_not_supersede_a_more_trusted_one(
     tmp_path: Path,
     older: tuple[Capability, ...],
     newer: tuple[Capability, ...],
@@ -153,7 +153,7 @@ def test_no_fact_yields_to_one_of_lower_standing(
     is_confirmed: bool,
     is_superseded: bool,
 ) -> None:
-    """A page that a stranger wrote cannot have an agent replace what the user or a person has said."""
+    """Text by a stranger cannot make an agent replace what the user or a person has said."""
     memory = Memory(tmp_path)
     memory.record("acme", fact("a", reads=older))
     if is_confirmed:
@@ -163,15 +163,15 @@ def test_no_fact_yields_to_one_of_lower_standing(
     assert superseded(memory.facts("acme")) == ({"a": "b"} if is_superseded else {})
 
 
-def test_only_what_there_is_can_be_superseded(memory: Memory) -> None:
-    """The agent is told, and nothing is recorded."""
+def test_only_an_existing_fact_can_be_superseded(memory: Memory) -> None:
+    """The agent is told that the ref is unknown, and nothing is recorded."""
     with pytest.raises(MemoryRefusal, match="no fact of that ref"):
         memory.record("acme", fact("a", supersedes="p3"))
     assert memory.facts("acme") == []
 
 
-def test_cleaning_up_leaves_facts(memory: Memory, tmp_path: Path) -> None:
-    """No session has to need them: only people forget."""
+def test_cleanup_keeps_facts(memory: Memory, tmp_path: Path) -> None:
+    """Only people delete facts, even if no session needs them."""
     memory.record("acme", fact("a"))
 
     done = _clean([tmp_path], NOW + timedelta(days=36_500), delete=True)
@@ -184,7 +184,7 @@ def test_cleaning_up_leaves_facts(memory: Memory, tmp_path: Path) -> None:
     [("", "cba"), ("free berths", "ca"), ("ferry Monday", "b"), ("berth Monday", "cba"), ("weather", "")],
 )
 def test_facts_are_found_by_their_words(memory: Memory, query: str, found: str) -> None:
-    """Those with all words, or else with any of them, the newest first."""
+    """Search returns facts with all words, or else with any of them, newest first."""
     for day, (id_, text) in enumerate(
         {"a": "Berth 4 is free.", "b": "The ferry stops on Mondays.", "c": "Berth 5 is free."}.items()
     ):

@@ -128,10 +128,10 @@ async def _endpoint(opened: SessionEnvironment) -> str:
     return name
 
 
-async def test_a_workflow_of_another_namespace_runs_and_steers_a_session(
+async def test_a_workflow_in_another_namespace_can_run_and_steer_a_session(
     client: Client, elsewhere: Client, tmp_path: Path
 ) -> None:
-    """It sees the status, raises limits, approves the plan, gets the report; what cannot be done is refused by name."""
+    """It sees the status, raises limits, approves the plan and gets the report; refusals give the reason."""
     session = f"claim-{uuid4().hex[:8]}"
     async with open_environment(client, tmp_path, Script().plan(subtask("T1"))) as opened:
         ordered = _Ordered(endpoint=await _endpoint(opened), session=session, held=f"other-{session}")
@@ -151,7 +151,7 @@ async def test_a_workflow_of_another_namespace_runs_and_steers_a_session(
 
 
 async def test_cancelling_the_operation_cancels_the_session(client: Client, elsewhere: Client, tmp_path: Path) -> None:
-    """A caller that is cancelled takes the session with it; nothing works on without it."""
+    """No session keeps working for a caller that was cancelled."""
     session = f"long-{uuid4().hex[:8]}"
     held = Held(answer("Late."))
     async with open_environment(client, tmp_path, Script().plan(subtask("T1")).work("", held)) as opened:
@@ -166,8 +166,8 @@ async def test_cancelling_the_operation_cancels_the_session(client: Client, else
 
 
 @pytest.mark.parametrize("row", MESSAGES.values(), ids=MESSAGES)
-def test_nexus_offers_it(row: Row) -> None:
-    """The operation of this name takes a session with the row's contract, and returns the same."""
+def test_nexus_offers_every_message(row: Row) -> None:
+    """The operation takes a session with the row's contract, and returns the row's type."""
     definition = nexusrpc.get_service_definition(SessionService)
     assert definition
     operation = definition.operation_definitions[row.name]

@@ -95,8 +95,8 @@ async def send(about: WaitNotice) -> tuple[dict[str, Any], Message, str, EmailMe
     return json.loads(posted["/slack"][1]), headers, text.decode(), message_from_string(mails[0], policy=policy.default)
 
 
-async def test_each_channel_is_told_what_is_asked_with_a_link() -> None:
-    """Slack gets a button and no mention that a model wrote, ntfy an action, and an e-mail the link in its text."""
+async def test_each_channel_gets_the_question_with_a_decision_link() -> None:
+    """Slack gets a button and no mentions by a model, ntfy an action, and an e-mail the link in its text."""
     slack, headers, _, mail = await send(WaitNotice(session="s", wait=WAIT))
 
     link = {channel: LINKS.make("s", WAIT, channel) for channel in ("slack-1", "ntfy-2", MAIL)}
@@ -113,7 +113,7 @@ _MADE = DecisionRecord(wait="c1", kind="call", decision="approved", by="\u202e<!
 
 @pytest.mark.parametrize(("decision", "title"), [(None, "A tool call awaits approval"), (_MADE, "Decided: call")])
 async def test_each_channel_takes_any_text(decision: DecisionRecord | None, title: str) -> None:
-    """Whatever names a session, decides or is asked, it is sent, its marks and invisible characters shown as text."""
+    """Markup and invisible characters in a session id, decision or question have no effect."""
     wait = WAIT.model_copy(update={"asks": (HOSTILE * 30)[:500]})
     slack, headers, told, mail = await send(WaitNotice(session=HOSTILE, wait=wait, decision=decision))
 
@@ -125,8 +125,8 @@ async def test_each_channel_takes_any_text(decision: DecisionRecord | None, titl
     assert not any(mark in each for each in texts for mark in ("\x1b", "\u202e", "\nBcc", "http://b.", "WWW.c"))
 
 
-def test_a_link_is_read_only_as_it_was_made_and_until_it_expires() -> None:
-    """Neither another signature, nor another key, nor a later time opens it."""
+def test_a_decision_link_is_valid_only_unmodified_and_until_it_expires() -> None:
+    """A changed signature, another key or a later time makes it invalid."""
     token = LINKS.make("s", WAIT, "slack-1").rpartition("/")[2]
     link = LINKS.read(token, NOW)
 
@@ -177,9 +177,10 @@ async def reminding(
         yield opened
 
 
-async def test_reminders_and_a_second_address_follow_in_time(tmp_path: Path) -> None:
-    """The first address is told at once and reminded three times, the second after its time. What a channel has not
-    accepted before the decision is not sent after it."""
+async def test_reminders_and_the_second_address_follow_on_schedule(tmp_path: Path) -> None:
+    """The first address is notified at once and reminded three times, the second after its delay; a message not
+    accepted before the decision is not sent after it.
+    """
     told, there = list[Told](), asyncio.Event()
     there.set()
     async with reminding(None, tmp_path, told, there, notify_again_every=AGAIN) as opened:
@@ -203,8 +204,8 @@ async def test_reminders_and_a_second_address_follow_in_time(tmp_path: Path) -> 
     assert told[5:] == [approved, approved, reminders[0]]
 
 
-async def test_each_wait_is_reminded_of_across_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a conversation that continues as new after each message: no reminder is lost, and none comes twice."""
+async def test_conversation_reminders_survive_continue_as_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No reminder is lost or sent twice, although the conversation continues as new after each message."""
     monkeypatch.setattr(run_end, "MOST_EVENTS", 5)
     told, there, runs = list[Told](), asyncio.Event(), set[str]()
     there.set()
@@ -226,11 +227,12 @@ async def test_each_wait_is_reminded_of_across_runs(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
-async def test_waits_of_a_session_are_announced_across_runs(
+async def test_session_reminders_survive_continue_as_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_slow: bool
 ) -> None:
-    """Of a session that continues as new as soon as a wait is decided: each reminder comes once, and the decision to
-    all; what a channel has not accepted by then is not sent after it."""
+    """The session continues as new once a wait is decided: each reminder is sent once and the decision to all; what a
+    channel has not accepted by then is not sent after it.
+    """
     told, there = list[Told](), asyncio.Event()
     limits = Limits(max_turns=4, max_parallel=1, on_limit="pause")
     request = WAITING.replace(approval="none", limits=limits, webhook="http://a.example")
@@ -254,8 +256,8 @@ async def test_waits_of_a_session_are_announced_across_runs(
 
 
 @pytest.mark.slow
-async def test_what_is_due_while_no_worker_runs_is_sent_once(client: Client, tmp_path: Path) -> None:
-    """Only the last reminder, and the message to the second address."""
+async def test_reminders_due_while_no_worker_runs_are_sent_once(client: Client, tmp_path: Path) -> None:
+    """Only the last reminder and the message to the second address are sent."""
     told, there = list[Told](), asyncio.Event()
     there.set()
     options: dict[str, Any] = {"notify_again_every": timedelta(seconds=3), "notify_later_after": timedelta(seconds=9)}

@@ -33,8 +33,8 @@ def spans(trace: Trace) -> dict[str, Span]:
     return {span.name: span for span in request.resource_spans[0].scope_spans[0].spans}
 
 
-def test_steps_are_spans_that_a_collector_takes() -> None:
-    """Spans nest as session, subtask, turn and tool, with OpenTelemetry's names; a step that never began is none."""
+def test_trace_steps_are_exported_as_nested_spans() -> None:
+    """Session, subtask, turn and tool have OpenTelemetry's names; a step that never began has no span."""
     found = spans(TRACE)
 
     session, subtask = found["invoke_agent supervisor"], found["invoke_agent reader"]
@@ -59,8 +59,8 @@ def test_steps_are_spans_that_a_collector_takes() -> None:
     assert {each.key: each.value.string_value for each in tool.attributes}["gen_ai.tool.call.result"] == "s1/run#7"
 
 
-def test_a_trace_that_is_exported_again_is_the_same_trace() -> None:
-    """Ids depend on the session, its run and its steps only: not on the time, and not on another run of that id."""
+def test_a_trace_exported_again_has_the_same_ids() -> None:
+    """Ids depend only on the session, its run and its steps, not on the time of export."""
     later = spans(TRACE.model_copy(update={"exported_at": at(90)}))
     another = spans(TRACE.model_copy(update={"run": "run-2"}))
 
@@ -95,8 +95,8 @@ _MESSAGES: Final = st.builds(_message, st.sampled_from(["user", "assistant", "to
 
 
 @given(st.lists(_MESSAGES, min_size=1, max_size=20))
-def test_the_latest_of_a_conversation_is_kept_in_order_and_without_keys(messages: list[Message]) -> None:
-    """However long it is, what is exported is JSON of a bounded size that ends with the latest message."""
+def test_exported_messages_are_the_latest_in_order_without_secrets(messages: list[Message]) -> None:
+    """The JSON has a bounded size and ends with the latest message, however long the conversation is."""
     call = ModelCall.model_construct(system=f"Be {SECRET}.", messages=tuple(messages))
 
     written = Content([SECRET]).of(call)
@@ -111,8 +111,8 @@ def test_the_latest_of_a_conversation_is_kept_in_order_and_without_keys(messages
 
 
 @given(st.sampled_from(["answer", "tools", "truncated", "refused", "empty", "malformed"]), st.builds(_call, _TEXTS))
-def test_a_reply_ends_for_one_of_the_convention_s_reasons(stop: str, call: ToolCall) -> None:
-    """Its text and the calls that it asks for are parts of one message."""
+def test_a_reply_has_a_finish_reason_of_the_convention(stop: str, call: ToolCall) -> None:
+    """Its text and the tool calls it requests are parts of one message."""
     reply = ModelReply.model_construct(stop=stop, text="Known.", tool_calls=(call,))
 
     [message] = json.loads(Content([]).of(reply)[SpanAttribute.OUTPUT_MESSAGES])
@@ -136,10 +136,10 @@ _BAD_WITH_SPANS = {
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in _BAD_WITH_SPANS.items() for value in values]
 )
-def test_bad_values_of_opentelemetry_are_refused_if_spans_are_exported(
+def test_invalid_otel_settings_are_refused_if_spans_are_exported(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The setting is named, and no key in it; a worker that exports nothing does not mind."""
+    """The error names the setting and shows no key; a worker that exports no spans ignores it."""
     if name == "OTEL_TRACES_SAMPLER_ARG":
         monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
     monkeypatch.setenv(name, value)

@@ -171,7 +171,7 @@ async def traced(client: Client, tmp_path_factory: pytest.TempPathFactory) -> As
 
 @pytest.mark.nightly
 async def test_a_session_is_one_tree_in_the_trace_of_its_caller(traced: Traced) -> None:
-    """Retries, another worker, replays, continued runs and a nested session leave one tree at the caller's span."""
+    """Retries, a second worker, replays, continue-as-new and a nested session do not split it."""
     spans = traced.received.spans
     ids = [span.span_id for span in spans]
     missing = {span.parent_span_id for span in spans} - set(ids)
@@ -185,7 +185,7 @@ async def test_a_session_is_one_tree_in_the_trace_of_its_caller(traced: Traced) 
 
 
 async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> None:
-    """What an agent does is below its run, and each tool call below the turn that asked for it."""
+    """An agent's work is below its run, and each tool call below the turn that requested it."""
     known = {span.span_id: facts for span, facts in traced.spans}
     pairs = [(facts, known[span.parent_span_id]) for span, facts in traced.spans if span.parent_span_id in known]
     above = {(facts["chargehand.step.kind"], parent["chargehand.step.kind"]) for facts, parent in pairs}
@@ -208,7 +208,7 @@ async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> No
 
 
 async def test_every_attempt_of_a_call_is_a_span_and_costs_are_counted_once(traced: Traced) -> None:
-    """A failed call and its repetition, which links to it, are spans; tokens and dollars add up to the report's."""
+    """A retry is a span that links to the failed one; tokens and dollars add up to the report's."""
     turns = [facts for _, facts in traced.of("turn")]
     attempts = Counter(facts["temporal.id"] for facts in turns)
     (repeated,) = [step for step, number in attempts.items() if number > 1]
@@ -230,15 +230,15 @@ async def test_every_attempt_of_a_call_is_a_span_and_costs_are_counted_once(trac
     assert dollars == pytest.approx(float(usage.cost_usd - usage.possibly_billed_twice_usd))
 
 
-async def test_no_text_of_users_is_exported_and_no_trace_reaches_the_provider(traced: Traced) -> None:
-    """No goal, instruction, argument, answer or error is exported; the provider's requests carry no trace."""
+async def test_spans_have_no_user_text_and_providers_get_no_trace_headers(traced: Traced) -> None:
+    """No goal, instruction, argument, answer or error is exported."""
     assert traced.received.bodies
     assert [body for body in traced.received.bodies if CANARY.encode() in body] == []
     assert {name for headers in traced.sent for name in headers} & {"traceparent", "tracestate", "baggage"} == set()
 
 
-async def test_an_exported_trace_has_the_words_of_the_workers_spans(traced: Traced) -> None:
-    """`chargehand trace --format otlp` names every step as its worker did, and gives it no other value."""
+async def test_an_exported_trace_matches_the_workers_spans(traced: Traced) -> None:
+    """`chargehand trace --format otlp` gives each step the same name and values as its worker."""
     written = json.loads(otlp(traced.trace))["resourceSpans"][0]["scopeSpans"][0]["spans"]
     exported: dict[object, tuple[str, dict[str, object]]] = {}
     for span in written:
@@ -260,8 +260,8 @@ async def test_an_exported_trace_has_the_words_of_the_workers_spans(traced: Trac
 
 
 @pytest.mark.nightly
-async def test_content_is_exported_where_an_operator_wants_it_without_keys(client: Client, tmp_path: Path) -> None:
-    """Prompts, replies, arguments and results are in the spans of those who said them; the worker's keys are not."""
+async def test_message_content_is_exported_on_request_without_keys(client: Client, tmp_path: Path) -> None:
+    """Prompts, replies, arguments and results are in the spans they belong to; the worker's keys are not."""
 
     async def respond(request: ScriptedRequest) -> ScriptedReply:
         if request.answer == "PlanAnswer":

@@ -55,8 +55,8 @@ async def _stored(directory: PayloadDirectory, *ages: timedelta) -> list[Path]:
     return paths
 
 
-async def test_what_an_old_workflow_may_need_stays(tmp_path: Path) -> None:
-    """A workflow that started 40 days ago keeps everything that was stored since, however old that is by now."""
+async def test_payloads_an_old_workflow_may_need_are_kept(tmp_path: Path) -> None:
+    """A workflow that started 40 days ago keeps everything stored since then, however old it is now."""
     directory = PayloadDirectory(tmp_path, "default")
     older, younger, new = await _stored(directory, timedelta(days=50), timedelta(days=35), timedelta(days=1))
 
@@ -72,8 +72,8 @@ async def _clean(folder: Path, older_than: timedelta, *started: datetime) -> Cle
     return await clean_folders(client, [folder], datetime.now(UTC) - older_than, delete=True)
 
 
-async def test_nothing_young_is_ever_deleted(tmp_path: Path) -> None:
-    """Even an age of nothing spares the last hour, in which a session may just be about to start."""
+async def test_payloads_of_the_last_hour_are_never_deleted(tmp_path: Path) -> None:
+    """They are kept even at an age of zero, because a session may be about to start."""
     directory = PayloadDirectory(tmp_path, "default")
     [young] = await _stored(directory, timedelta(minutes=50))
 
@@ -82,8 +82,8 @@ async def test_nothing_young_is_ever_deleted(tmp_path: Path) -> None:
     assert young.exists()
 
 
-async def test_a_payload_that_is_stored_again_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file whose time is renewed between the look at it and its deletion is put back."""
+async def test_a_payload_stored_again_during_cleanup_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file whose time is renewed between inspection and deletion is put back."""
     directory = PayloadDirectory(tmp_path, "default")
     [path] = await _stored(directory, timedelta(days=50))
     monkeypatch.setattr("time.monotonic_ns", lambda: os.utime(path) or 1)  # happens just before the file moves
@@ -93,15 +93,15 @@ async def test_a_payload_that_is_stored_again_meanwhile_stays(tmp_path: Path, mo
     assert (done.files, done.kept, path.exists()) == (0, 1, True)
 
 
-async def test_an_empty_place_is_clean(tmp_path: Path) -> None:
-    """A directory that was never written to is no error."""
+async def test_cleaning_an_unused_directory_is_not_an_error(tmp_path: Path) -> None:
+    """A directory that was never written to yields zero counts."""
     done = await _clean(PayloadDirectory(tmp_path, "x").folder, timedelta(1))
 
     assert (done.files, done.bytes, done.kept) == (0, 0, 0)
 
 
-async def test_artifacts_go_by_the_same_rule(tmp_path: Path) -> None:
-    """A file made by an agent goes once no session can refer to it; one that was read since stays."""
+async def test_artifacts_are_cleaned_by_the_same_rule(tmp_path: Path) -> None:
+    """A file made by an agent is deleted once no session can refer to it; one that was read since is kept."""
     store = ArtifactStore(tmp_path)
     unused, used = (store.put(content) for content in (b"a chart", b"a document"))
     for digest in (unused, used):

@@ -146,8 +146,8 @@ async def _attempts(client: Client, session: str, count: int) -> bool:
 
 
 @pytest.mark.slow
-async def test_sessions_that_get_on_are_counted(server: Client, queue: str) -> None:
-    """One that waits for time to pass is not stuck."""
+async def test_doctor_counts_sessions_that_are_not_stuck(server: Client, queue: str) -> None:
+    """A session that waits for a timer is not stuck."""
     async with _worker(server, queue):
         await _start(server, queue, "sleep")
         await until(lambda: _counts(server, OPEN, 1))
@@ -157,10 +157,10 @@ async def test_sessions_that_get_on_are_counted(server: Client, queue: str) -> N
     assert found == (Exit.DONE, ["✔ 1 session(s) and subtask(s) running, none stuck"])
 
 
-async def test_what_the_server_reports_is_named_however_many_run(
+async def test_doctor_names_a_broken_session_however_many_run(
     server: Client, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session with a bug is named with its cause, even if it is too old to be looked at with the newest."""
+    """Its cause is named even if it is too old to be checked along with the newest sessions."""
     monkeypatch.setattr("chargehand_plugins.operations.doctor._MAX_CHECKED", 1)
     async with _worker(server, queue):
         broken = await _start(server, queue, "break")
@@ -177,8 +177,8 @@ async def test_what_the_server_reports_is_named_however_many_run(
     assert lines[1].startswith("· 2 sessions and subtasks are running; only the newest 1 were checked individually")
 
 
-async def test_a_build_that_decides_otherwise_is_told_apart(server: Client, queue: str) -> None:
-    """After such a deploy the way back, and the command that shows the difference, are named."""
+async def test_doctor_recognises_a_nondeterministic_build(server: Client, queue: str) -> None:
+    """After such a deploy it names the way back and the command that shows the difference."""
     async with _worker(server, queue):
         session = await _start(server, queue, "sleep")
         handle = server.get_workflow_handle(session)
@@ -199,8 +199,8 @@ async def _has_slept(client: Client, session: str) -> bool:
     return any(event.HasField("timer_started_event_attributes") for event in events)
 
 
-async def test_a_paused_session_is_named_with_the_way_on(server: Client, queue: str) -> None:
-    """Who paused it, and the command that lets it go on; listing sessions and reading its steps work as ever."""
+async def test_doctor_says_how_to_resume_a_paused_session(server: Client, queue: str) -> None:
+    """It names who paused it; sessions can still be listed and their steps read."""
     async with _worker(server, queue):
         session = await _start(server, queue, "sleep")
         await until(lambda: _has_slept(server, session))
@@ -222,8 +222,8 @@ async def test_a_paused_session_is_named_with_the_way_on(server: Client, queue: 
     assert [step.state for step in trace.steps] == ["running"]
 
 
-async def test_an_activity_that_fails_again_and_again_is_named_by_its_error(server: Client, queue: str) -> None:
-    """From the third attempt on, with the type of its last failure and never its message; paused, with the way on."""
+async def test_doctor_names_the_error_type_of_a_repeatedly_failing_activity(server: Client, queue: str) -> None:
+    """It does so from the third attempt, never with the message; for a paused activity it says how to resume."""
     async with _worker(server, queue):
         session = await _start(server, queue, "call")
         await until(lambda: _attempts(server, session, 3))
@@ -238,14 +238,17 @@ async def test_an_activity_that_fails_again_and_again_is_named_by_its_error(serv
     address = server.service_client.config.target_host
     assert failing[0] is Exit.FAILED
     assert failing[1][0].startswith(f"✘ {session}: take_turn '{_STEP}' is at attempt ")
-    assert "last error: ProviderUnavailable. The model provider did not answer. See" in failing[1][0]
+    assert (
+        "last error: ProviderUnavailable. The model provider did not answer, or answered with an error. See"
+        in failing[1][0]
+    )
     unpause = f"temporal activity unpause --workflow-id {session} --activity-id {_STEP} --address {address}"
     line = f"✘ {session}: take_turn '{_STEP}' was paused by anna@ops. Resume it: `{unpause}`"
     assert paused == (Exit.FAILED, [line])
 
 
-async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) -> None:
-    """Sessions on another queue without a worker, and work of each kind on its own, with the settings that serve it."""
+async def test_doctor_names_task_queues_without_a_worker(server: Client, queue: str) -> None:
+    """It covers workflows and each kind of activity, with the settings of a worker that would serve them."""
     kinds = ("models", "tools", "sandboxes")
     async with _worker(server, queue):
         elsewhere = [await _start(server, f"{queue}-other", "sleep") for _ in range(2)]
@@ -284,8 +287,10 @@ async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) ->
     ],
     ids=["slow", "wrong", "another program"],
 )
-async def test_slow_is_told_from_wrong(program: str, error: type[Exception], words: str, tmp_path: Path) -> None:
-    """Only a worker program that says so has wrong settings."""
+async def test_a_slow_worker_is_told_apart_from_wrong_settings(
+    program: str, error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    """Settings are wrong only if a worker program says so."""
     worker = WorkerCommand(("sh", "-c", program), tmp_path)
 
     with pytest.raises(error, match=re.escape(words)):
@@ -302,10 +307,10 @@ async def test_slow_is_told_from_wrong(program: str, error: type[Exception], wor
         ("mcp", "CHARGEHAND_MCP_TOKEN", "short"),
     ],
 )
-def test_wrong_settings_of_servers_are_told(
+def test_invalid_server_settings_are_reported(
     verb: str, variable: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the command that needs them, before anything is connected, and by doctor."""
+    """The command that needs them reports them before it connects, and so does doctor."""
     monkeypatch.setenv(variable, value)
 
     assert execute([verb]) == Exit.BAD_INPUT
@@ -326,10 +331,10 @@ def test_wrong_settings_of_servers_are_told(
         ("CHARGEHAND_CREDENTIAL_KEYS", "short"),
     ],
 )
-def test_a_setting_with_which_no_worker_starts_is_named(
+def test_a_setting_that_prevents_worker_start_is_named(
     variable: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before one is started."""
+    """It is found before a worker is started."""
     monkeypatch.setenv(*(value.split("=") if "=" in value else (variable, value)))
 
     assert main(["--explain"]) == BAD_SETTINGS
@@ -350,10 +355,10 @@ class Catalogue(LoopbackHandler):
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_compatible"])
-async def test_the_provider_is_asked_for_its_models(
+async def test_the_provider_is_checked_by_asking_for_its_models(
     provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong key, a retired model and an address where nothing answers; many compatible servers list no models."""
+    """This finds a wrong key, a retired model and a dead address; many compatible servers list no models."""
     name = "ANTHROPIC" if provider == "anthropic" else "OPENAI"
     retired = "" if provider == "openai_compatible" else "Check the model's name and the base URL"
     with serve_http(Catalogue) as url:
@@ -373,8 +378,8 @@ async def test_the_provider_is_asked_for_its_models(
 
 
 @pytest.mark.nightly
-async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, queue: str, tmp_path: Path) -> None:
-    """With bubblewrap asked for, doctor says what a worker would find at its start: on this host, and without it."""
+async def test_doctor_tries_the_sandbox_before_reporting_it_usable(server: Client, queue: str, tmp_path: Path) -> None:
+    """With bubblewrap configured, it says what a worker would find at its start, with and without bwrap."""
     try:
         await require_tight(BubblewrapRunner())
         is_tight = True
@@ -394,8 +399,8 @@ async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, que
 
 
 @pytest.mark.nightly
-async def test_a_killed_worker_is_missed_although_the_server_goes_on_naming_it(server: Client, tmp_path: Path) -> None:
-    """The server names a worker for minutes after its end; a session that gets no answer tells the truth."""
+async def test_doctor_detects_a_killed_worker_that_the_server_still_lists(server: Client, tmp_path: Path) -> None:
+    """The server lists it for minutes after its end, but a session no longer answers."""
     address = server.service_client.config.target_host
     connection = Connection(LocationOptions(address=address, task_queue="killed", state=tmp_path))
     await connection.open()
@@ -415,8 +420,8 @@ async def test_a_killed_worker_is_missed_although_the_server_goes_on_naming_it(s
     assert [line[:18] for line in lines if "worker(s)" in line] == ["✔ 1 worker(s) on t", "✘ No worker answer"]
 
 
-def test_a_deleted_database_is_missed(tmp_path: Path) -> None:
-    """An embedded server goes on with it until it stops; then its sessions are lost."""
+def test_doctor_reports_a_deleted_database(tmp_path: Path) -> None:
+    """The embedded server keeps using it until it stops; then its sessions are lost."""
     connection = Connection(LocationOptions(state=tmp_path))
     lines: list[str] = []
     for exists in (True, False):

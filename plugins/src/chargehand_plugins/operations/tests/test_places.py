@@ -26,7 +26,7 @@ class Services(LoopbackHandler):
         self.answer(status, b'{"results": []}' if self.path.startswith("/search") else b"")
 
 
-async def test_what_settings_name_is_tried(
+async def test_every_place_named_by_settings_is_tried(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

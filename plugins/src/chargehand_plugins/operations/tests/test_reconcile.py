@@ -32,8 +32,8 @@ _SCRIPT = Script().plan(*topics(2))
 
 
 @pytest.mark.slow
-async def test_what_a_restored_database_has_forgotten_is_listed(client: Client, tmp_path: Path) -> None:
-    """A session that vanished is named with what it did and paid; of the others, what is in no history."""
+async def test_reconcile_lists_what_a_restored_database_has_lost(client: Client, tmp_path: Path) -> None:
+    """A vanished session is listed with its calls and charges, others with what is in no history."""
     before = datetime.now(UTC) - timedelta(seconds=1)
     async with open_environment(client, tmp_path, _SCRIPT) as opened:
         sessions = [await opened.chargehand.start(_REQUEST) for _ in range(2)]
@@ -64,8 +64,8 @@ async def test_what_a_restored_database_has_forgotten_is_listed(client: Client, 
     assert f"in no books: ${unbooked:.4f}" in text
 
 
-async def test_what_is_known_is_not_lost(client: Client, tmp_path: Path) -> None:
-    """Of a database that was not restored, every charge is in a history."""
+async def test_reconcile_reports_no_loss_without_a_restore(client: Client, tmp_path: Path) -> None:
+    """In a database that was not restored, every charge is in a history."""
     before = datetime.now(UTC) - timedelta(seconds=1)
     async with open_environment(client, tmp_path, _SCRIPT) as opened:
         report_ = await opened.run(_REQUEST)
@@ -81,8 +81,8 @@ async def test_what_is_known_is_not_lost(client: Client, tmp_path: Path) -> None
     assert len(found.charges) == report_.usage.turns
 
 
-async def test_a_session_that_runs_books_what_it_has_forgotten(client: Client, tmp_path: Path) -> None:
-    """It is told once, however often the command is repeated, and its report states what was paid."""
+async def test_reconcile_books_lost_charges_to_a_running_session_once(client: Client, tmp_path: Path) -> None:
+    """Repeating the command changes nothing, and the report states what was paid."""
     before, record = datetime.now(UTC) - timedelta(seconds=1), Record(tmp_path)
     async with open_environment(client, tmp_path, _SCRIPT) as opened:
         session = await opened.start(_REQUEST.model_copy(update={"approval": "plan"}), until="awaiting_approval")

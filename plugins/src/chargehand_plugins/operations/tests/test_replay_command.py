@@ -51,8 +51,8 @@ def _changed_worker(folder: Path) -> str:
 
 
 @pytest.mark.slow
-async def test_a_session_and_everything_below_it_replay(client: Client, session: str, tmp_path: Path) -> None:
-    """A session's workflow and its subtasks' are each replayed, and again from the file that only its owner reads."""
+async def test_a_session_and_its_subtasks_replay(client: Client, session: str, tmp_path: Path) -> None:
+    """Each workflow replays from the server and from a saved file that only its owner can read."""
     kept = tmp_path / "kept.json.gz"
     fetched = await Commands(client)("replay", session, "--json", "--save", kept)
     from_file = await Commands(client)("replay", "--json", "--file", kept)
@@ -68,10 +68,10 @@ async def test_a_session_and_everything_below_it_replay(client: Client, session:
 
 
 @pytest.mark.slow
-async def test_workflows_that_would_decide_otherwise_are_found_out(
+async def test_replay_reports_workflows_that_would_decide_differently(
     client: Client, session: str, tmp_path: Path
 ) -> None:
-    """The exit code is 1 and the difference is named, for the history that differs and for no other."""
+    """The exit code is 1 and the difference is named, for the one history that differs and no other."""
     ran = await Commands(client, CHARGEHAND_WORKER=_changed_worker(tmp_path / "changed"))("replay", session)
 
     lines = ran.out.splitlines()
@@ -81,15 +81,15 @@ async def test_workflows_that_would_decide_otherwise_are_found_out(
     assert "1 of 3 histories differ" in ran.said
 
 
-async def test_a_session_that_there_is_not_is_named(client: Client) -> None:
-    """With exit code 2, as by every verb."""
+async def test_replaying_an_unknown_session_names_it(client: Client) -> None:
+    """The exit code is 2, as for every command."""
     ran = await Commands(client)("replay", "no-such-session")
 
     assert (ran.code, "There is no session or conversation 'no-such-session'" in ran.said) == (2, True)
 
 
-async def test_what_temporal_puts_out_replays(client: Client, session: str, tmp_path: Path) -> None:
-    """One history as Temporal's command shows it as JSON replays: its id is read from the history itself."""
+async def test_a_history_exported_by_temporal_replays(client: Client, session: str, tmp_path: Path) -> None:
+    """A single history in the JSON of Temporal's command contains its own workflow id."""
     shown = tmp_path / "shown.json"
     history = await client.get_workflow_handle(session).fetch_history()
     shown.write_text(history.to_json())
@@ -101,7 +101,7 @@ async def test_what_temporal_puts_out_replays(client: Client, session: str, tmp_
 
 @pytest.mark.nightly
 async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tmp_path: Path) -> None:
-    """Histories are read with the settings of the workers; without the keys nothing is said to be fine."""
+    """Histories are read with the workers' settings; without the keys, none is reported as fine."""
     protected = data_converter(Encryption.from_text(_KEYS, "k1"))
     encrypted = await _session(Client(client.service_client, data_converter=protected), tmp_path)
     keys = {"CHARGEHAND_ENCRYPTION_KEYS": _KEYS, "CHARGEHAND_ENCRYPTION_KEY_ID": "k1"}
@@ -119,16 +119,16 @@ async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tm
     ("arguments", "said"),
     [(("--file", "/nonexistent/histories.json"), "cannot be read"), (("one", "--last", "3"), "are mutually exclusive")],
 )
-def test_what_cannot_be_replayed_is_bad_input(
+def test_unusable_replay_input_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
 ) -> None:
-    """A file or a choice that cannot be used is exit code 2 and is named."""
+    """An unreadable file or conflicting options exit with 2 and are named."""
     assert execute(["replay", *arguments, "--address", "127.0.0.1:1"]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
 
 
-def test_the_crew_to_start_from_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`crew new` writes a crew of that name that a worker accepts without a warning, and overwrites nothing."""
+def test_crew_new_writes_a_valid_crew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker accepts the crew of that name without a warning, and nothing is overwritten."""
     assert execute(["crew", "new", "own", "--folder", str(tmp_path)]) == 0
     assert execute(["crew", "new", "own", "--folder", str(tmp_path)]) == 2
     assert execute(["crew", "new", "../own"]) == 2
@@ -139,10 +139,10 @@ def test_the_crew_to_start_from_is_valid(tmp_path: Path, capsys: pytest.CaptureF
     assert "own.toml exists already" in capsys.readouterr().err
 
 
-def test_a_check_may_be_longer_than_a_pipes_buffer(
+def test_a_crew_check_may_exceed_the_pipe_buffer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A worker writes a crew with all of its prompts as one line."""
+    """The worker writes a crew with all of its prompts as one line."""
     (worker := tmp_path / "worker.py").write_text(
         """print('{"file": "own.toml", "problem": "", "warnings": [], "crew": {"prompt": "' + "x" * 2**20 + '"}}')"""
     )

@@ -66,7 +66,7 @@ def call(name: str, **changes: Any) -> ModelCall:
 
 @every_vendor
 async def test_a_conversation_with_tools_ends_in_a_priced_answer(name: str, vendors: Serve) -> None:
-    """Tools are offered and their results returned to the calls; the price is the operator's; the call is named."""
+    """Tool results go back to their calls, prices are the operator's, and calls have an idempotency key."""
     replies = iter([calling(ToolUse("search_documents", {"query": "ferry", "limit": 3}, id="id_one")), answer("At 8.")])
     async with AsyncExitStack() as closing:
         server, model = await vendors(closing, name, lambda _: next(replies))
@@ -87,7 +87,7 @@ async def test_a_conversation_with_tools_ends_in_a_priced_answer(name: str, vend
 
 @every_vendor
 @pytest.mark.parametrize(("reply", "stop"), [(truncated(), "truncated"), (refusing(), "refused")])
-async def test_a_reply_that_must_not_be_used_is_told_apart(
+async def test_a_truncated_or_refused_reply_is_recognised(
     name: str, reply: ScriptedReply, stop: str, vendors: Serve
 ) -> None:
     async with AsyncExitStack() as closing:
@@ -112,8 +112,8 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", [NAMES[0], NAMES[2]], ids=["anthropic", "openai"])  # a client for each vendor
 @pytest.mark.parametrize("failing", FAILURES)
-async def test_a_failure_is_classified_and_not_tried_again_below_us(name: str, failing: str, vendors: Serve) -> None:
-    """Each attempt is one request, told apart as with our own adapters, and says no key."""
+async def test_a_failure_is_classified_and_not_retried_by_the_library(name: str, failing: str, vendors: Serve) -> None:
+    """Each attempt is one request, classified as by our own adapters, and its error shows no key."""
     reply, expected = FAILURES[failing]
     async with AsyncExitStack() as closing:
         server, model = await vendors(closing, name, lambda _: reply)
@@ -132,7 +132,7 @@ async def test_a_failure_is_classified_and_not_tried_again_below_us(name: str, f
     [("nowhere:m", "nowhere"), ("claude-haiku-5-5", "claude-haiku-5-5"), ("groq:llama", "groq")],
     ids=["no such provider", "no provider", "without its package"],
 )
-async def test_a_model_that_cannot_be_had_is_named_at_the_start(name: str, said: str) -> None:
+async def test_an_unavailable_model_is_named_at_startup(name: str, said: str) -> None:
     settings = ModelSettings(provider="pydantic_ai", models=dict.fromkeys(Tier, name))
     async with AsyncExitStack() as closing:
         with pytest.raises(SettingsError, match=rf"(?s)CHARGEHAND_MODELS: .*{said}"):

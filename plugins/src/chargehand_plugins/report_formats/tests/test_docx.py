@@ -45,8 +45,8 @@ code  here
 """
 
 
-def test_a_document_has_the_structure_of_the_answer() -> None:
-    """Headings, emphasis, lists with their numbers, tables, code, pictures, gaps and sources are Word's own."""
+def test_a_docx_report_has_the_structure_of_the_answer() -> None:
+    """Headings, emphasis, numbered lists, tables, code, pictures, gaps and sources are Word's own."""
     made = Artifact(uri="artifact:1/c.png", name="c.png", media_type="image/png", bytes=70, title="Chart")
     drawn = Artifact(uri="artifact:1/a.svg", name="a.svg", media_type="image/svg+xml", bytes=70)
     pictures = {
@@ -84,8 +84,8 @@ def test_a_document_has_the_structure_of_the_answer() -> None:
     assert len(read.inline_shapes) == 1  # python-docx adds no SVG
 
 
-def test_hostile_text_is_text_in_a_document() -> None:
-    """Whatever strangers wrote, nothing in it loads from elsewhere, and only the address of a source leads there."""
+def test_hostile_text_stays_text_in_a_docx_report() -> None:
+    """Nothing in it loads from elsewhere, and only the address of a source becomes a link."""
     written = docx("", hostile_report("\n\n".join(HOSTILE)), Attachments())
     assert written
 
@@ -94,8 +94,8 @@ def test_hostile_text_is_text_in_a_document() -> None:
     assert outside == [each.url for each in hostile_report("").sources if each.url and is_web_address(each.url)]
 
 
-def test_figures_and_text_stand_on_their_side() -> None:
-    """Numbers of a column to the right, Arabic from the right, a source as a link, a computed one in its words."""
+def test_numbers_and_right_to_left_text_are_aligned_correctly() -> None:
+    """Numbers align right and Arabic runs from the right; a source is a link, a computed one its description."""
     source = Source(ref="https://a.example/b", url="https://a.example/b")
     query = Source(ref="sql:d932a81d", title="SELECT 1", about="outages.csv: sum of minutes")
     tables = (
@@ -122,7 +122,7 @@ def test_figures_and_text_stand_on_their_side() -> None:
 
 @pytest.mark.parametrize(("language", "stated"), [("de", "de"), ("", "x-none")])
 def test_a_document_states_its_language(language: str, stated: str) -> None:
-    """What agents wrote is in the answer's language or in none; what the program wrote is English."""
+    """Text by agents has the answer's language or none; text by the program is English."""
     source = Source(ref="manual.pdf", title="", quote="Alle sechs Monate.")
 
     written = docx("", report(answer="Zweimal im Jahr.", language=language, sources=(source,)), Attachments())

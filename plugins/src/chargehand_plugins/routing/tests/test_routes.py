@@ -51,7 +51,7 @@ def asked(goal: str) -> SessionRequest:
 
 @pytest.mark.real_server
 async def test_a_rule_takes_no_model_turn(environment: OpenEnvironment, tmp_path: Path) -> None:
-    """A request that matches a rule goes to its agents side by side, and their outcomes to the last one."""
+    """The rule's agents work in parallel, and the last one gets their outcomes."""
     script = Script().work("", answer("Found."), agent="billing").work("", answer("Dear customer."), agent="writer")
     async with environment(script, own_crews=desk(tmp_path)) as opened:
         result = await opened.run(asked("Where is my INVOICE of May?"))
@@ -68,8 +68,8 @@ async def test_a_rule_takes_no_model_turn(environment: OpenEnvironment, tmp_path
     ]
 
 
-async def test_what_matches_no_rule_is_planned(run: RunSession, tmp_path: Path) -> None:
-    """Without a matching rule, and without a router, a model plans."""
+async def test_a_request_that_matches_no_rule_is_planned(run: RunSession, tmp_path: Path) -> None:
+    """A model plans if no rule matches and there is no router."""
     result, opened = await run(
         Script().plan(subtask("T1", "clerk")), asked("When do you open on Sundays?"), own_crews=desk(tmp_path)
     )
@@ -78,8 +78,8 @@ async def test_what_matches_no_rule_is_planned(run: RunSession, tmp_path: Path) 
     assert result.routes == ()
 
 
-async def test_a_model_names_primary_and_secondary(run: RunSession, tmp_path: Path) -> None:
-    """The secondary starts when the primary has ended, sees its outcome, and both have their reasons."""
+async def test_a_router_model_names_a_primary_and_a_secondary_agent(run: RunSession, tmp_path: Path) -> None:
+    """The secondary starts after the primary and sees its outcome; each has a reason."""
     script = Script().on("route", routed(("billing", "the payment"), ("writer", "the letter")))
     result, opened = await run(script, asked("I have paid twice, write me a letter"), own_crews=desk(tmp_path, "model"))
 
@@ -113,7 +113,7 @@ async def test_a_model_names_primary_and_secondary(run: RunSession, tmp_path: Pa
 async def test_an_unusable_route_costs_one_turn(
     run: RunSession, tmp_path: Path, turn: object, reasons: list[str]
 ) -> None:
-    """Whatever is wrong with a router's answer, one model turn was spent on it; the fallback route gets the request."""
+    """Whatever is wrong with the router's answer, the fallback route gets the request."""
     script = Script().on("route", turn)  # pyright: ignore[reportArgumentType]  # of parametrize
     result, opened = await run(script, asked("What is this about, please?"), own_crews=desk(tmp_path, "model"))
 
@@ -126,8 +126,8 @@ async def test_an_unusable_route_costs_one_turn(
     assert result.wasted.turns == 1
 
 
-async def test_a_dropped_secondary_leaves_the_primary(run: RunSession, tmp_path: Path) -> None:
-    """A second route that cannot be used is dropped with its reason, and the first is followed."""
+async def test_an_unusable_secondary_route_leaves_the_primary(run: RunSession, tmp_path: Path) -> None:
+    """It is dropped with its reason, and the primary is followed."""
     script = Script().on("route", routed(("billing", "the payment"), ("pirate", "the ship")))
     result, opened = await run(
         script, asked("I have paid twice, and there is a ship"), own_crews=desk(tmp_path, "model")
@@ -137,8 +137,8 @@ async def test_a_dropped_secondary_leaves_the_primary(run: RunSession, tmp_path:
     assert [(route.agent, route.used) for route in result.routes] == [("pirate", False), ("billing", True)]
 
 
-async def test_a_rule_that_the_limits_do_not_pay_for_is_dropped(run: RunSession, tmp_path: Path) -> None:
-    """A rule whose agents need more turns than there are gives way to the fallback route."""
+async def test_a_rule_that_exceeds_the_limits_is_dropped(run: RunSession, tmp_path: Path) -> None:
+    """If its agents need more turns than there are, the fallback route is used."""
     request = SessionRequest(goal="Where is my invoice of May?", crew="desk", limits=Limits(max_turns=3))
     result, _ = await run(Script(), request, own_crews=desk(tmp_path))
 
@@ -163,7 +163,7 @@ async def backlog(client: Client, queue: str) -> AsyncGenerator[None]:
 async def test_a_slow_queue_brings_in_the_backup(
     environment: OpenEnvironment, tmp_path: Path, client: Client, backup: str, used: str
 ) -> None:
-    """While the oldest task of an agent's queue waits too long, its subtask goes to the backup agent or tier."""
+    """While the oldest task of an agent's queue waits too long, the backup agent or tier is used."""
     queue = used.replace(" ", "-")
     script = Script().plan(subtask("T1", "billing"))
     async with (
@@ -180,10 +180,10 @@ async def test_a_slow_queue_brings_in_the_backup(
 
 
 @pytest.mark.real_server
-async def test_a_backup_does_not_reach_out_in_an_approved_plan(
+async def test_a_backup_that_reaches_out_is_not_used_in_an_approved_plan(
     environment: OpenEnvironment, tmp_path: Path, client: Client
 ) -> None:
-    """Who approved an agent that reaches no host has not approved another that does, however slow the first is."""
+    """Approving an agent that reaches no host does not approve one that does, however slow the first is."""
     crews = desk(tmp_path, queue="approved", backup='agent = "scout"', scout=SCOUT)
     request = asked("What do I owe you now?").model_copy(update={"approval": "plan"})
     async with (

@@ -38,8 +38,8 @@ def search_at(service: EngineServer, timeout: timedelta = timedelta(seconds=30))
     return DdgsSearch("duckduckgo", {"duckduckgo": f"{service.url}/html/"}, timeout)
 
 
-async def test_results_come_back_whole(service: EngineServer) -> None:
-    """Title, words and place are kept; the first has one of the two words asked for, so confidence is 50."""
+async def test_ddgs_results_are_returned_in_full(service: EngineServer) -> None:
+    """Title, text and address are kept; the first has one of the two words asked for, so confidence is 50."""
     found = await search_at(service).search("tides moorings", 5, ())
 
     assert found == SearchResults(
@@ -55,8 +55,8 @@ async def test_results_come_back_whole(service: EngineServer) -> None:
     ]
 
 
-async def test_a_large_page_is_cut_in_the_process_that_reads_it(service: EngineServer) -> None:
-    """What comes back is a few thousand characters of a hit, and none with a longer address."""
+async def test_a_large_page_is_cut_in_the_child_process(service: EngineServer) -> None:
+    """A hit keeps a few thousand characters, and one with a longer address is dropped."""
     text = b"tides " * 100_000
     hit = b'<div class="body"><h2>%s</h2><a href="https://a.example/%s">%s</a></div>'
     service.body = b"<html><body>%s%s</body></html>" % (hit % (text, b"1", text), hit % (b"x", b"y" * 5_000, b"z"))
@@ -66,7 +66,7 @@ async def test_a_large_page_is_cut_in_the_process_that_reads_it(service: EngineS
 
 
 @pytest.mark.parametrize("status", [200, 429])
-async def test_nothing_found_may_mean_refused(service: EngineServer, status: int) -> None:
+async def test_an_empty_result_may_mean_a_refused_search(service: EngineServer, status: int) -> None:
     """The library cannot tell them apart, and the agent is told so."""
     service.status = status
     service.body = b"<html><body>Are you a robot?</body></html>"
@@ -78,7 +78,7 @@ async def test_nothing_found_may_mean_refused(service: EngineServer, status: int
 
 
 async def test_engines_that_cannot_be_reached_are_tried_again() -> None:
-    """No connection is a fault that passes."""
+    """A failed connection is a transient error."""
     with serve_engine() as service:
         gone = search_at(service)
 
@@ -88,8 +88,8 @@ async def test_engines_that_cannot_be_reached_are_tried_again() -> None:
     assert (caught.value.type, caught.value.non_retryable) == (ErrorType.TOOL_UNAVAILABLE, False)
 
 
-async def test_engines_that_do_not_answer_are_given_up(service: EngineServer) -> None:
-    """Waiting has an end, and leaves no process behind that waits on."""
+async def test_engines_that_do_not_answer_time_out(service: EngineServer) -> None:
+    """The error can be retried."""
     service.hold = threading.Event()
 
     with pytest.raises(ApplicationError, match="did not answer in time") as caught:
@@ -98,8 +98,8 @@ async def test_engines_that_do_not_answer_are_given_up(service: EngineServer) ->
     assert (caught.value.type, caught.value.non_retryable) == (ErrorType.TOOL_UNAVAILABLE, False)
 
 
-async def test_a_proxy_of_the_environment_is_not_used(service: EngineServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library would take one; the child has no environment."""
+async def test_ddgs_ignores_proxies_of_the_environment(service: EngineServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library would use one, but the child process has no environment."""
     for name in ("DDGS_PROXY", "HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
 
@@ -135,8 +135,10 @@ async def open_service(environment: dict[str, str], folder: Path) -> str:
         (TAVILY | SEARXNG | {"CHARGEHAND_SEARCH": "ddgs"}, "ddgs"),
     ],
 )
-async def test_a_key_chooses_unless_the_setting_does(environment: dict[str, str], name: str, tmp_path: Path) -> None:
-    """A key or an address is enough; the explicit setting takes precedence; only it selects `ddgs`."""
+async def test_a_key_selects_the_search_service_unless_the_setting_does(
+    environment: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    """A key or an address is enough; the explicit setting takes precedence, and only it selects `ddgs`."""
     assert await open_service(environment, tmp_path) == name
 
 
@@ -152,10 +154,10 @@ async def test_a_key_chooses_unless_the_setting_does(environment: dict[str, str]
         ),
     ],
 )
-async def test_a_choice_that_cannot_work_stops_the_worker(
+async def test_an_unusable_search_service_stops_the_worker(
     environment: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No service ever silently replaces the configured one; of one that is not installed the remedy is said."""
+    """No service silently replaces the configured one; for a missing package the error says what to install."""
     monkeypatch.setattr(services, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # the name does not matter
 
     with pytest.raises(SettingsError, match=says):

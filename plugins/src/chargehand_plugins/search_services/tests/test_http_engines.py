@@ -49,8 +49,8 @@ async def search(service: EngineServer, engine: str) -> AsyncIterator[HttpSearch
     await made.close()
 
 
-async def test_a_large_answer_is_cut_before_it_is_computed_with(search: HttpSearch, service: EngineServer) -> None:
-    """Of 3.6 MB of words and references to characters, the loop reads a few thousand."""
+async def test_a_large_response_is_cut_before_it_is_processed(search: HttpSearch, service: EngineServer) -> None:
+    """Of 3.6 MB of words and HTML entities, the event loop processes a few thousand characters."""
     text = "sea &amp; " * 120_000
     hit = {"url": "https://a.example/1", "title": text, "content": text, "description": text}
     service.body = json.dumps({"results": [hit]}).encode()
@@ -84,10 +84,10 @@ TRANSIENT = (ErrorType.TOOL_UNAVAILABLE, False)
         ("searxng", {"publishedDate": "2026-01-02T00:00:00"}, "2026-01-02", (9.0, 90)),
     ],
 )
-async def test_results_come_back_whole(
+async def test_search_results_are_returned_in_full(
     service: EngineServer, engine: str, date: dict[str, str], published: str, scored: tuple[float, int]
 ) -> None:
-    """Title, words, place and date of each result are kept; the best score is the confidence, on one scale."""
+    """Title, text, address and date are kept; the best score is the confidence, on one scale."""
     words = "description" if engine == "brave" else "content"
     first = {"title": "Tides", "url": "https://a.example/1", words: "Twice a day.", "score": scored[0], "more": [1]}
     second = {"title": "Moon", "url": "https://b.example/", words: None, "score": 0.5, **date}
@@ -116,8 +116,8 @@ async def test_results_come_back_whole(
     assert service.tokens == [{"brave": "brave-key"}.get(engine)]
 
 
-async def test_nothing_found_is_an_answer_to_what_was_really_asked(service: EngineServer, search: HttpSearch) -> None:
-    """An empty list is no fault, and no confidence; a long query is cut, and comes back as it was asked."""
+async def test_an_empty_result_states_the_query_that_was_sent(service: EngineServer, search: HttpSearch) -> None:
+    """It is no error and has confidence 0; a long query is cut, and returned as it was sent."""
     found = await search.search("w" * 1_000, 5, ())
 
     parameters = service.asked[0][2]
@@ -125,8 +125,10 @@ async def test_nothing_found_is_an_answer_to_what_was_really_asked(service: Engi
     assert parameters.get("query", parameters.get("q")) == "w" * 400
 
 
-async def test_no_more_is_given_than_was_asked_for(service: EngineServer, search: HttpSearch) -> None:
-    """An engine that sends more results than were asked for is cut short."""
+async def test_search_results_beyond_the_requested_number_are_dropped(
+    service: EngineServer, search: HttpSearch
+) -> None:
+    """Some engines send more results than were requested."""
     service.results_for = lambda _: [{"title": "t", "url": f"https://a.example/{n}"} for n in range(30)]
 
     found = await search.search("q", 3, ())
@@ -134,8 +136,8 @@ async def test_no_more_is_given_than_was_asked_for(service: EngineServer, search
     assert [hit.url for hit in found.results] == [f"https://a.example/{n}" for n in range(3)]
 
 
-async def test_every_status_is_a_typed_error(service: EngineServer, search: HttpSearch) -> None:
-    """A transient status is retried after the wait that is asked for; redirects are not followed; no key leaks."""
+async def test_every_failure_status_is_a_typed_error(service: EngineServer, search: HttpSearch) -> None:
+    """A transient one is retried after `Retry-After`; redirects are not followed, and no key leaks."""
     service.headers = {"Retry-After": "7", "Location": service.url}
     for status in (204, 302, 400, 401, 402, 403, 404, 408, 422, 429, 432, 433, 500, 502, 503):
         service.status = status
@@ -150,17 +152,15 @@ async def test_every_status_is_a_typed_error(service: EngineServer, search: Http
         assert (len(service.asked), "-key" in str(error)) == (1, False), status
 
 
-async def test_an_answer_of_another_shape_is_a_typed_error(
-    service: EngineServer, engine: str, search: HttpSearch
-) -> None:
-    """Only results or a typed error come back."""
+async def test_a_malformed_response_is_a_typed_error(service: EngineServer, engine: str, search: HttpSearch) -> None:
+    """A search returns only results or a typed error."""
     for body in (*UNSHAPED, *(UNSCORED if engine in SCORING else ()), *((b"{}",) if engine == "searxng" else ())):
         service.body = b'{"%s": %s}' % (service.below.encode(), body) if service.below else body
         assert kind(await fault(search)) == TRANSIENT, body
 
 
-async def test_an_instance_of_searxng_may_stand_below_a_path() -> None:
-    """The address is that of the instance, with or without a slash at its end."""
+async def test_a_searxng_instance_may_be_below_a_path() -> None:
+    """The address is the instance's, with or without a trailing slash."""
     with serve_engine() as service:
         for path in ("", "/", "/searx", "/searx/"):
             search = SearxngSearch(f" {service.url}{path} ")
@@ -171,7 +171,7 @@ async def test_an_instance_of_searxng_may_stand_below_a_path() -> None:
 
 
 async def test_an_engine_that_does_not_answer_is_tried_again(service: EngineServer, engine: str) -> None:
-    """Nor is one that cannot be reached given up; waiting has an end, and a client that was handed in is left open."""
+    """So is an unreachable one; waiting is limited, and an HTTP client that was passed in stays open."""
     service.hold = threading.Event()
     async with httpx2.AsyncClient(trust_env=False) as http_client:
         for url, says in (("http://127.0.0.1:9", "could not be reached"), (service.url, "did not answer")):
@@ -185,8 +185,8 @@ async def test_an_engine_that_does_not_answer_is_tried_again(service: EngineServ
 
 
 @pytest.mark.parametrize("engine", ["searxng"])
-async def test_engines_that_did_not_answer_are_named(service: EngineServer, search: HttpSearch) -> None:
-    """The agent is told which of SearXNG's engines did not answer; what has no address is no result."""
+async def test_unresponsive_searxng_engines_are_named(service: EngineServer, search: HttpSearch) -> None:
+    """The agent is told which ones; a hit without an address is not a result."""
     engines = [["two", "timeout"], ["one", "CAPTCHA"]]
     service.body = json.dumps({"results": [{"title": "2"}], "unresponsive_engines": engines, "answers": []}).encode()
 
@@ -196,8 +196,8 @@ async def test_engines_that_did_not_answer_are_named(service: EngineServer, sear
 
 
 @pytest.mark.parametrize("engine", ["searxng"])
-async def test_a_wrong_setting_of_searxng_says_what_to_do(service: EngineServer, search: HttpSearch) -> None:
-    """JSON is off in a fresh SearXNG, and addresses are mistyped: the message names the setting."""
+async def test_a_searxng_setting_error_says_what_to_do(service: EngineServer, search: HttpSearch) -> None:
+    """JSON is off in a fresh SearXNG, and addresses are mistyped; the message names the setting."""
     advice = {403: "add `json` to `search: formats:`", 302: "set CHARGEHAND_SEARXNG_URL to the address", 404: "/search"}
     for status, says in advice.items():
         service.status = status
@@ -205,8 +205,8 @@ async def test_a_wrong_setting_of_searxng_says_what_to_do(service: EngineServer,
 
 
 @pytest.mark.parametrize("engine", ["brave"])
-async def test_a_query_is_cut_to_the_words_that_brave_takes(service: EngineServer, search: HttpSearch) -> None:
-    """Brave refuses more than 50 words; what it escaped for HTML is read as text."""
+async def test_a_brave_query_is_cut_to_50_words(service: EngineServer, search: HttpSearch) -> None:
+    """Brave refuses more; text that it escaped for HTML is unescaped."""
     service.results_for = lambda _: [
         {"title": "Q&amp;A", "url": "https://a.example/?a=1&b=2", "description": "It&#x27;s"}
     ]
@@ -220,7 +220,9 @@ async def test_a_query_is_cut_to_the_words_that_brave_takes(service: EngineServe
 
 
 @pytest.mark.parametrize("engine", ["searxng"])
-async def test_searxng_is_not_asked_through_a_proxy(service: EngineServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_searxng_ignores_proxies_of_the_environment(
+    service: EngineServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An internal instance is asked directly, whatever proxy the worker's environment names."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")

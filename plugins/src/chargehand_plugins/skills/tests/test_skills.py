@@ -28,7 +28,7 @@ def _folder(root: Path, text: str = _FRONT + "Read the *datum* first.", name: st
 
 
 async def test_an_agent_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
-    """Its tool says what the skill is for; its text costs nothing before it is read."""
+    """The tool's description says what the skill is for; its text is in no prompt before it is read."""
     crews = crew_folder(tmp_path, "harbour", pilot='tools = ["skill_tides"]')
     skill = read_skill(_folder(crews))
     arguments = {"file": "SKILL.md", "page": 1, "version": skill.digest}
@@ -46,8 +46,8 @@ async def test_an_agent_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
     assert "Read the *datum* first." in second
 
 
-async def test_a_session_goes_on_with_the_version_that_it_began_with(tmp_path: Path) -> None:
-    """A worker with a newer one reads the older one from the store; an artifact that is no such skill is not read."""
+async def test_a_session_keeps_the_skill_version_it_began_with(tmp_path: Path) -> None:
+    """A worker with a newer version reads the older from the store, and no artifact that is not this skill."""
     store = ArtifactStore(tmp_path / "artifacts")
     older, newer = (Skill("tides", "d", {"SKILL.md": text}) for text in ("old", "new"))
     tool = ReadSkill(newer, store)
@@ -60,8 +60,8 @@ async def test_a_session_goes_on_with_the_version_that_it_began_with(tmp_path: P
     assert [await text(each) for each in (newer.digest, older.digest, *others)] == ["new", "old", None, None, None]
 
 
-async def test_long_files_are_read_by_page(tmp_path: Path) -> None:
-    """No character is lost or read twice, and a page that there is not is named."""
+async def test_long_skill_files_are_read_by_page(tmp_path: Path) -> None:
+    """No character is lost or read twice, and the error for a wrong page gives the valid range."""
     folder = _folder(tmp_path)
     long = "".join(f"{number:05}" for number in range(3_000))
     (folder / "scripts").mkdir()
@@ -102,8 +102,8 @@ async def test_long_files_are_read_by_page(tmp_path: Path) -> None:
         ("name: tides\ndescription: !!python/object/apply:os.system [id]", ""),
     ],
 )
-def test_a_wrong_skill_is_named(tmp_path: Path, front: str, problem: str) -> None:
-    """The worker does not start, and says which file and field, whatever YAML makes of the first lines."""
+def test_an_invalid_skill_error_names_its_file_and_field(tmp_path: Path, front: str, problem: str) -> None:
+    """The worker does not start, whatever YAML makes of the first lines."""
     folder = _folder(tmp_path, f"---\n{front}\n---\nRead." if front else "No front matter.")
 
     with pytest.raises(SettingsError, match=r"tides/SKILL\.md: .*" + problem):
@@ -112,8 +112,8 @@ def test_a_wrong_skill_is_named(tmp_path: Path, front: str, problem: str) -> Non
 
 @pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"  \n"])
-def test_a_skill_is_read_as_editors_save_it(tmp_path: Path, mark: bytes, end: bytes) -> None:
-    """With the mark of UTF-8, either kind of line ends, blanks after the lines, and nothing below them."""
+def test_a_skill_file_is_read_however_an_editor_saves_it(tmp_path: Path, mark: bytes, end: bytes) -> None:
+    """A byte order mark, either line ending, trailing blanks and an empty body are accepted."""
     folder = _folder(tmp_path)
     (folder / "SKILL.md").write_bytes(mark + end.join([b"---", b"name: tides", b"description: Tides.", b"---"]))
 
@@ -121,8 +121,8 @@ def test_a_skill_is_read_as_editors_save_it(tmp_path: Path, mark: bytes, end: by
 
 
 @pytest.mark.parametrize("content", [b"---\nname: tides\n---\n\xff", "---\nname: tides\n---\n".encode("utf-16")])
-def test_a_first_file_that_is_no_text_is_named(tmp_path: Path, content: bytes) -> None:
-    """Its lines may be as they should be, and are not blamed."""
+def test_a_skill_file_that_is_not_utf8_is_named(tmp_path: Path, content: bytes) -> None:
+    """The error is about the encoding, not about its front matter, which may be correct."""
     folder = _folder(tmp_path)
     (folder / "SKILL.md").write_bytes(content)
 
@@ -140,8 +140,8 @@ _NOT_READ: Mapping[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("make", _NOT_READ.values(), ids=_NOT_READ)
-def test_only_the_folders_own_text_is_read(tmp_path: Path, make: Callable[[Path], object]) -> None:
-    """What a link leads to stays where it is."""
+def test_only_the_skill_folders_own_text_is_read(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    """The target of a link is not read."""
     folder = _folder(tmp_path)
     make(folder / "a")
 
@@ -149,8 +149,8 @@ def test_only_the_folders_own_text_is_read(tmp_path: Path, make: Callable[[Path]
 
 
 @pytest.mark.parametrize(("files", "size"), [(101, 1), (2, 600_000)])
-def test_a_skill_has_a_size(tmp_path: Path, files: int, size: int) -> None:
-    """A folder that is no skill, such as a checkout, is not read whole."""
+def test_a_skill_has_a_size_limit(tmp_path: Path, files: int, size: int) -> None:
+    """A folder that is not a skill, such as a checkout, is not read in full."""
     folder = _folder(tmp_path)
     for number in range(files):
         (folder / f"{number}.txt").write_text("x" * size)

@@ -116,7 +116,7 @@ def said(result: Report) -> tuple[object, ...]:
 
 
 async def test_a_replayed_session_gives_the_recorded_report(client: Client, tmp_path: Path) -> None:
-    """Answer, sources, costs and states are the same in whatever order subtasks ask, and the report says so."""
+    """Answer, sources, costs and states match in any order of requests, and the report says it is a replay."""
 
     def reversed_speed(traffic: Traffic) -> Traffic:
         return Traffic(replace(traffic.models, adapter=Late(traffic.models.adapter, "T1")), traffic.tools, ())
@@ -129,8 +129,8 @@ async def test_a_replayed_session_gives_the_recorded_report(client: Client, tmp_
     assert again.brain == "scripted-1 (replayed)"
 
 
-async def test_a_request_that_is_not_on_the_tape_ends_the_session(client: Client, tmp_path: Path) -> None:
-    """The session is terminated at once, and the error names the turn and what differs."""
+async def test_a_request_missing_from_the_tape_terminates_the_session(client: Client, tmp_path: Path) -> None:
+    """It ends at once, and the error names the turn and what differs."""
     _, tape = await recorded(client, tmp_path)
     tape.write_text(
         tape.read_text().replace('"kind":"synthesis","agent":"supervisor"', '"kind":"synthesis","agent":"x"')
@@ -148,7 +148,7 @@ async def test_a_request_that_is_not_on_the_tape_ends_the_session(client: Client
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["wind-limits", "engine-faults"])
 async def test_the_shipped_tapes_replay(client: Client, tmp_path: Path, name: str) -> None:
-    """Each replays without documents: two agents succeed, and every mark has its quoted source."""
+    """Each replays without documents: two agents succeed, and every citation has a quoted source."""
     tape = TAPES / f"{name}.jsonl"
     async with worker(client, tmp_path, tape=tape) as chargehand:
         result = await run(chargehand, SessionRequest.model_validate(read_request(tape)))
@@ -162,8 +162,8 @@ async def test_the_shipped_tapes_replay(client: Client, tmp_path: Path, name: st
     assert result.brain == "hand-written (replayed)"
 
 
-async def test_a_replay_starts_no_server(tmp_path: Path) -> None:
-    """A worker with a tape needs neither the program nor the variables of an MCP server that a crew declares."""
+async def test_a_replay_starts_no_mcp_server(tmp_path: Path) -> None:
+    """A worker with a tape needs neither the program nor the variables of a declared server."""
     crews = crew_folder(tmp_path, "clock", SERVER, timekeeper=f'tools = ["time_now"]\n{READS_THE_WEB}')
     settings = TapedSettings(state_dir=tmp_path / "state", crews=crews, tape_replay=TAPES / "wind-limits.jsonl")
 

@@ -36,16 +36,16 @@ def entry(about: str, text: str, after: int = 0) -> Line:
     return Line(turn=turn, reply=TapedReply(text=text, model="m", provider="p"))
 
 
-def test_a_prompt_is_no_part_of_what_identifies_a_request() -> None:
-    """Other words in the system text, the messages or the tools' descriptions make no other request."""
+def test_a_request_is_identified_without_its_prompt() -> None:
+    """Other system text, messages, tool descriptions or models do not make another request."""
     call = a_call()
     reworded = a_call(messages=[Message(role="user", text="Otherwise.")], tools=())
 
     assert identify(call) == identify(reworded.model_copy(update={"system": "Now different.", "model": "other"}))
 
 
-def test_each_round_is_a_request_of_its_own() -> None:
-    """The round and the tool calls of the last one tell requests apart, not the ids that a provider gave them."""
+def test_each_round_is_a_separate_request() -> None:
+    """The round and its last tool calls tell requests apart; the ids that a provider gave them do not."""
 
     def in_round(*calls: ToolCall) -> ModelCall:
         task = WorkTask(goal="g", instruction="i", rounds=(Round(calls=calls),) if calls else ())
@@ -58,8 +58,8 @@ def test_each_round_is_a_request_of_its_own() -> None:
     assert len({identify(call).model_dump_json() for call in (in_round(), in_round(first), in_round(other))}) == 3
 
 
-async def test_a_tape_is_its_owners_and_has_no_keys(tmp_path: Path) -> None:
-    """Mode 0600; neither a configured secret nor anything that looks like a key is written, however deep it stands."""
+async def test_a_tape_is_private_and_has_no_keys(tmp_path: Path) -> None:
+    """Its mode is 0600; configured secrets and anything that looks like a key are redacted at any depth."""
     said = answer(f"The house key is hunter2-of-the-house; the other {KEY}.", ref=f"https://x/?k={KEY}", quote=KEY)
     model = RecordingModel(
         ScriptedModel(lambda _: reply(said)), TapeFile(file := tmp_path / "t.jsonl", ["hunter2-of-the-house"], FACTS)
@@ -74,8 +74,8 @@ async def test_a_tape_is_its_owners_and_has_no_keys(tmp_path: Path) -> None:
     assert written.count("[redacted]") == 6
 
 
-def test_a_tape_that_is_full_ends(tmp_path: Path) -> None:
-    """A line above the bound ends the tape; the session goes on, and what was written can be read."""
+def test_a_line_above_the_limit_ends_the_tape(tmp_path: Path) -> None:
+    """What was written before can be read."""
     tape = TapeFile(tmp_path / "t.jsonl", [], FACTS)
     for text in ("short", "x" * MOST_LINE_BYTES, "later"):
         tape.keep(entry("i", text))
@@ -83,8 +83,8 @@ def test_a_tape_that_is_full_ends(tmp_path: Path) -> None:
     assert [line.reply.text for line in read_tape(tmp_path / "t.jsonl").lines if line.reply] == ["short"]
 
 
-def test_a_file_that_is_no_tape_is_refused(tmp_path: Path) -> None:
-    """Too long, too deep, ambiguous, misspelt or of another version: the worker does not start, and says which line."""
+def test_an_invalid_tape_is_refused(tmp_path: Path) -> None:
+    """Too long, too deep, ambiguous, misspelt or of another version, it stops the worker; the line is named."""
     cases = [
         ("", "is not a tape of version 1"),
         ('{"chargehand_tape": 2}\n', "is not a tape of version 1"),
@@ -107,8 +107,8 @@ def test_a_file_that_is_no_tape_is_refused(tmp_path: Path) -> None:
         read_tape(tmp_path / "pipe")
 
 
-def test_the_same_request_gets_its_entries_in_order() -> None:
-    """A repeated attempt of a step gets the entry of that step, the next step the next one, and the last one stays."""
+def test_a_repeated_request_gets_its_entries_in_order() -> None:
+    """A retried step gets its entry again, the next step the next one, and the last entry repeats."""
     tape = Tape(FACTS, (entry("i", "first"), entry("j", "other"), entry("i", "second")))
     asked = entry("i", "").turn
     assert asked
@@ -118,8 +118,8 @@ def test_the_same_request_gets_its_entries_in_order() -> None:
     assert [each.text for each in taken if each] == ["first", "first", "second", "second", "first"]
 
 
-def test_a_failure_counts_only_if_nothing_else_came() -> None:
-    """What was retried until it succeeded, succeeds; what failed to the end, fails."""
+def test_a_taped_failure_counts_only_if_no_success_followed() -> None:
+    """A call retried until it succeeded succeeds; one that failed to the end fails."""
     asked, other = (ToolAsked(agent="a", tool=name) for name in ("search", "read_page"))
     lines = [Line(tool=asked, failure="busy"), Line(tool=other, failure="busy"), Line(tool=other, failure="gone")]
     tape = Tape(FACTS, (*lines, entry("i", "x"), Line.model_validate({"tool": asked, "result": {"ok": True}})))
@@ -127,8 +127,8 @@ def test_a_failure_counts_only_if_nothing_else_came() -> None:
     assert (tape.entry(asked, "1").failure, tape.entry(other, "1").failure) == (None, "gone")
 
 
-def test_what_is_not_on_the_tape_is_named_with_what_differs() -> None:
-    """The nearest entry is of the same subject, and long values are cut."""
+def test_a_missing_entry_is_named_with_what_differs() -> None:
+    """The nearest entry is one of the same subject."""
     tape = Tape(FACTS, (entry("j", "a", 1), entry("i", "b", 1)))
 
     with pytest.raises(NotOnTape) as missing:
@@ -140,8 +140,8 @@ def test_what_is_not_on_the_tape_is_named_with_what_differs() -> None:
     )
 
 
-def test_what_a_reply_leaves_out_is_empty() -> None:
-    """A tape written before a field was required, or by a person in a hurry, replays; what it says is kept."""
+def test_fields_missing_from_a_taped_reply_are_empty() -> None:
+    """A tape written by hand, or before a field was required, replays; what it has is kept."""
     schema = PlanAnswer.model_json_schema()
     said: JsonValue = {"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Read."}], "strategy": "reduce"}
 
@@ -152,8 +152,8 @@ def test_what_a_reply_leaves_out_is_empty() -> None:
     assert (filled.strategy, filled.final_instruction) == ("reduce", "")
 
 
-async def test_prompts_are_counted_while_recording_and_as_they_were_charged_when_replayed(tmp_path: Path) -> None:
-    """A model that counts still does when it is recorded; a replay counts what the tape's reply was charged for."""
+async def test_prompts_are_counted_while_recording_and_replaying(tmp_path: Path) -> None:
+    """A model that counts still does when recorded; a replay returns what the taped reply was charged for."""
     model, file = ScriptedModel(lambda _: reply(answer("Known."))), tmp_path / "t.jsonl"
     counting = recording(model, TapeFile(file, [], FACTS))
     await counting.complete(a_call())
@@ -167,8 +167,8 @@ async def test_prompts_are_counted_while_recording_and_as_they_were_charged_when
         await replayed.count_input(a_call(must_answer=True))
 
 
-def test_replies_that_are_no_objects_are_kept_as_text() -> None:
-    """JSON objects are readable on the tape; anything else stays as it was said."""
+def test_replies_that_are_not_json_objects_are_kept_as_text() -> None:
+    """JSON objects are readable on the tape; anything else stays as it was."""
     texts = ['{"a": 1}', "[1]", "Well …", "[" * 5_000]
     kept = [taped_reply(ModelReply(stop="answer", text=text, model="m", provider="p")) for text in texts]
 
@@ -177,7 +177,7 @@ def test_replies_that_are_no_objects_are_kept_as_text() -> None:
 
 
 async def test_a_tape_holds_each_part_of_a_prompt_once(tmp_path: Path) -> None:
-    """The first turn of a conversation has its system text and messages; a later one only what is new since."""
+    """The first turn has the system text and messages, a later one only what is new."""
     first = Message(role="user", text="Find it.")
     later = [first, Message(role="assistant", text="Wait."), Message(role="user", text="Go on.")]
     model = RecordingModel(ScriptedModel(lambda _: reply(answer("Found."))), TapeFile(tmp_path / "t.jsonl", [], FACTS))
@@ -200,7 +200,7 @@ TURN = {
 
 
 def test_each_turn_is_shown_with_its_prompt_and_its_reply(tmp_path: Path) -> None:
-    """Lines without a turn are passed over; a turn written by hand says that its prompt is not there."""
+    """Lines without a turn are skipped; a turn written by hand says that its prompt is not on the tape."""
     by_hand = {"turn": {"kind": "plan", "agent": "supervisor", "about": "Tides"}, "failure": {"message": "busy"}}
     tape = tmp_path / "t.jsonl"
     tape.write_text("\n".join(json.dumps(line) for line in ({"chargehand_tape": 1}, TURN, by_hand)))
@@ -212,7 +212,7 @@ def test_each_turn_is_shown_with_its_prompt_and_its_reply(tmp_path: Path) -> Non
     assert [text in second for text in ("plan · supervisor", "not on this tape", "busy")] == [True] * 3
 
 
-def test_what_is_no_tape_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_tape_cannot_be_shown(tmp_path: Path) -> None:
     """The error names the file."""
     for content in (b"", b"no JSON", b"[1]\n7\nnull", b'{"turn": 3}', b"[" * 100_000):
         file = tmp_path / "t.jsonl"
@@ -222,10 +222,10 @@ def test_what_is_no_tape_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"CHARGEHAND_TAPE_RECORD": "/no/such/file"}])
-def test_bad_values_are_refused_by_name(
+def test_invalid_tape_settings_are_refused_by_name(
     more: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A tape that is not there is refused, and so are two."""
+    """A missing tape is refused, and so is recording during a replay."""
     settings = {"CHARGEHAND_TAPE_REPLAY": __file__ if more else "/no/such/file"} | more
     for name, value in settings.items():
         monkeypatch.setenv(name, value)

@@ -49,8 +49,10 @@ def _entry(key: str, session: str, usd: Decimal, priority: int = 3, since: datet
 
 
 @given(_limits, _steps)
-def test_limits_hold_at_every_step(limits: TenantLimits, steps: list[tuple[str, int, Decimal, int, int]]) -> None:
-    """What was spent today and what runs stay within dollars, number and rate, however sessions ask."""
+def test_tenant_limits_are_kept_at_every_step(
+    limits: TenantLimits, steps: list[tuple[str, int, Decimal, int, int]]
+) -> None:
+    """In any sequence of requests, spending today, running sessions and the start rate stay within limits."""
     now = _NOON
     ledger = TenantLedger(day=now.date(), limits=limits)
     begun: list[datetime] = []
@@ -77,7 +79,7 @@ def test_limits_hold_at_every_step(limits: TenantLimits, steps: list[tuple[str, 
 
 
 def test_sessions_begin_by_priority_and_then_in_order() -> None:
-    """Higher priorities come first, and sessions of one priority in their order, even if a later one would fit."""
+    """Sessions of one priority keep their order, even if a later one would fit."""
     ledger = TenantLedger(day=_NOON.date(), limits=TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     for key, usd, priority in (("a", 9, 3), ("b", 8, 3), ("c", 1, 3), ("d", 1, 1)):
         ledger.ask(_entry(key, key, Decimal(usd), priority))
@@ -90,8 +92,8 @@ def test_sessions_begin_by_priority_and_then_in_order() -> None:
     assert order == ["d", "a", "b", "c"]
 
 
-def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for() -> None:
-    """What could never fit today is refused at once; what running sessions may give back is waited for."""
+def test_a_session_that_cannot_start_today_is_refused_with_an_allowed_budget() -> None:
+    """One that could never fit is refused at once; one that may fit when others return budget waits."""
     ledger = TenantLedger(day=_NOON.date(), limits=TenantLimits(usd_per_day=Decimal(5)))
     for key, usd in (("runs", "2"), ("waits", "4"), ("never", "6")):
         ledger.ask(_entry(key, key, Decimal(usd)))
@@ -109,8 +111,8 @@ def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for()
     assert ledger.admit(_NOON) is not None
 
 
-def test_an_id_that_is_used_again_does_not_wait_for_its_earlier_run() -> None:
-    """The new run gets the place of the one before, whose possible spend counts; one that waited spent nothing."""
+def test_a_reused_session_id_does_not_wait_for_its_earlier_run() -> None:
+    """The new run takes the place of the old, whose possible spend counts; one that waited spent nothing."""
     ledger = TenantLedger(day=_NOON.date(), limits=TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     began: list[str] = []
     for key in ("first", "second"):
@@ -123,8 +125,8 @@ def test_an_id_that_is_used_again_does_not_wait_for_its_earlier_run() -> None:
     assert (ledger.spent, ledger.reserved, list(ledger.queue)) == (Decimal(4), Decimal(4), ["fourth"])
 
 
-def test_a_ledger_never_outgrows_what_its_next_run_can_be_given() -> None:
-    """A flood is refused before the state is larger than one payload may be, 2 MB, with the longest ids."""
+def test_a_ledger_never_outgrows_one_payload() -> None:
+    """A flood is refused before the state exceeds 2 MB, even with the longest ids."""
     ledger = TenantLedger(day=_NOON.date(), limits=TenantLimits(sessions=1))
     kept = 0
     while not ledger.ask(_entry(f"{kept:036}", f"{kept:0175}", Decimal("100.123456789"))):
@@ -188,7 +190,7 @@ async def _send(ledger: _Ledger, key: str, body: AdmissionRequest | Leaving) -> 
 
 
 async def test_a_session_is_charged_once_however_the_ledger_learns_its_end(client: Client) -> None:
-    """A session that tells what it spent while it is looked for is not charged again by what was found."""
+    """A session that reports its spend while it is being looked up is not charged again by the lookup."""
     spent = Decimal("0.5")
 
     async def find(_: EndedQuery) -> EndedSessions:
@@ -203,7 +205,7 @@ async def test_a_session_is_charged_once_however_the_ledger_learns_its_end(clien
 
 
 async def test_a_busy_ledger_still_looks_for_ended_sessions(client: Client) -> None:
-    """However often it is told something, it looks at those that run while others wait for them."""
+    """However many signals arrive, it checks running sessions while others wait for them."""
     looks = 0
 
     async def find(_: EndedQuery) -> EndedSessions:
@@ -222,8 +224,8 @@ async def test_a_busy_ledger_still_looks_for_ended_sessions(client: Client) -> N
         await asyncio.wait_for(until(has_looked_again), 30)
 
 
-async def test_a_ledger_of_a_restored_database_counts_anew(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told that there may be more than it knows, while it counts too, it takes over what is counted then."""
+async def test_a_ledger_of_a_restored_database_is_recounted(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal during the count, that there may be more, makes it count again and use the later result."""
     counts = [Decimal(0), Decimal("0.7")]
     monkeypatch.setattr(options, "COUNT_AGAIN", timedelta(0))
 

@@ -93,8 +93,8 @@ async def _running(opened: SessionEnvironment, *ids: str) -> TenantUsage:
     return await eventually(lambda: _usage(opened), lambda usage: usage.running == ids)
 
 
-async def test_sessions_wait_in_order_for_a_place(client: Client, tmp_path: Path) -> None:
-    """Others are queued by priority and order, and begin as places come free; in the end all budgets are free."""
+async def test_sessions_wait_in_order_for_a_free_slot(client: Client, tmp_path: Path) -> None:
+    """They start by priority and order as slots become free; in the end no budget is reserved."""
     async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
         waiting = [await _queued(opened, priority=priority) for priority in (3, 1)]
         queued = await eventually(lambda: _usage(opened), lambda usage: len(usage.queued) == len(waiting))
@@ -109,8 +109,8 @@ async def test_sessions_wait_in_order_for_a_place(client: Client, tmp_path: Path
     assert reports[2].timing.ended_at <= reports[1].timing.started_at
 
 
-async def test_a_conversation_that_waits_for_its_user_takes_no_place(client: Client, tmp_path: Path) -> None:
-    """Another session runs meanwhile, and a message is answered although that one has the only place."""
+async def test_a_conversation_waiting_for_its_user_takes_no_slot(client: Client, tmp_path: Path) -> None:
+    """Another session runs meanwhile, and a message is answered although that one has the only slot."""
     held = _held()
     async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
         talk = await opened.chargehand.converse(crew="research", tenant="acme")
@@ -127,8 +127,8 @@ async def test_a_conversation_that_waits_for_its_user_takes_no_place(client: Cli
     assert (usage.running, usage.reserved_usd) == ((talk.id,), Decimal(5))
 
 
-async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Client, tmp_path: Path) -> None:
-    """What waits begins once it was terminated, of which the ledger was not told; what it had spent stays spent."""
+async def test_a_terminated_session_returns_its_unspent_budget(client: Client, tmp_path: Path) -> None:
+    """A waiting session then starts, although nothing told the ledger; what was spent stays spent."""
     held = _held()
     held.released.set()
     async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(2))) as opened:
@@ -143,10 +143,8 @@ async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Cli
     assert usage.spent_usd == spent + report.usage.cost_usd
 
 
-async def test_a_call_under_way_when_its_session_was_terminated_may_have_cost_its_budget(
-    client: Client, tmp_path: Path
-) -> None:
-    """It is unknown what the provider bills for it, so the whole budget of the session counts as spent."""
+async def test_a_session_terminated_during_a_call_counts_as_fully_spent(client: Client, tmp_path: Path) -> None:
+    """What the provider bills for the call is unknown, so the session's whole budget counts."""
     async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2)), "1.5") as (opened, _, ended):
         waiting = await _queued(opened)
         await _terminate(client, ended.id)
@@ -154,7 +152,7 @@ async def test_a_call_under_way_when_its_session_was_terminated_may_have_cost_it
             await asyncio.wait_for(waiting.result(), 60)
 
 
-async def test_sessions_that_wait_outlive_their_ledger(
+async def test_waiting_sessions_survive_the_loss_of_their_ledger(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session whose ledger was terminated asks again, which starts another one."""
@@ -167,8 +165,8 @@ async def test_sessions_that_wait_outlive_their_ledger(
         await _running(opened)
 
 
-async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Client, tmp_path: Path) -> None:
-    """A budget above the day's dollars fails at once, with what to ask for; one that failed holds nothing."""
+async def test_a_budget_above_the_tenants_limit_is_refused_with_the_remedy(client: Client, tmp_path: Path) -> None:
+    """It fails at once and says what to ask for; a failed session reserves nothing."""
     async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2))) as (opened, _, running):
         with pytest.raises(SessionFailed, match=r"ask for at most \$2\.00") as refused:
             await (await opened.chargehand.start(_asking("2.5"))).result()
@@ -190,7 +188,7 @@ async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Clie
 
 
 async def test_sessions_that_never_began_are_not_listed_as_queued(client: Client, tmp_path: Path) -> None:
-    """One that was cancelled while it waited and one that was refused then are listed with how they ended."""
+    """One cancelled while it waited, and one refused then, are listed with how they ended."""
     async with _working(client, tmp_path, TenantLimits(sessions=1, usd_per_day=Decimal(5))) as (opened, _, running):
         waiting = [await _queued(opened, usd) for usd in ("1", "2")]
         await waiting[0].cancel()
@@ -205,8 +203,8 @@ async def test_sessions_that_never_began_are_not_listed_as_queued(client: Client
     assert [each.step for each in listed] == ["cancelled", "failed"]
 
 
-async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: Path) -> None:
-    """One begins when a worker starts with higher limits; one whose tenant has none never waits, and has no ledger."""
+async def test_changed_limits_reach_waiting_sessions(client: Client, tmp_path: Path) -> None:
+    """One starts when a worker brings higher limits; a tenant without limits never waits and has no ledger."""
     async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
         second = await _queued(opened)
         other = await opened.chargehand.start(_asking("1").model_copy(update={"tenant": "other"}))
@@ -223,8 +221,8 @@ async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: P
 
 
 @pytest.mark.parametrize("loss", [pytest.param("vanished", marks=pytest.mark.slow), "reset", "forged"])
-async def test_a_ledger_that_is_lost_is_counted_anew(client: Client, tmp_path: Path, loss: str) -> None:
-    """However it is lost, what was spent and is reserved is the same after, of sessions whose history is gone too."""
+async def test_a_lost_ledger_is_recounted_to_the_same_figures(client: Client, tmp_path: Path, loss: str) -> None:
+    """Spent and reserved amounts are the same, including sessions whose history is gone."""
     held = _held()
     async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(5))) as opened:
         held.released.set()
@@ -269,8 +267,8 @@ async def _lose(client: Client, usage: TenantUsage, ledger: str, loss: str) -> N
         await client.start_workflow("Tenant", forged, id=ledger, task_queue=queue)
 
 
-async def test_what_anyone_may_signal_charges_no_tenant(client: Client, tmp_path: Path) -> None:
-    """Neither ends nor requests in the name of others, or of no session, are charged or keep others waiting."""
+async def test_forged_signals_charge_no_tenant(client: Client, tmp_path: Path) -> None:
+    """Ends and requests in the name of other or no sessions are not charged and delay nobody."""
     async with _working(client, tmp_path, TenantLimits(sessions=1, usd_per_day=Decimal(5))) as (opened, held, runs):
         other = await opened.chargehand.start(_asking("1", approval="plan").model_copy(update={"tenant": "other"}))
         run = (await describe(client, runs.id)).workflow_execution_info.first_run_id

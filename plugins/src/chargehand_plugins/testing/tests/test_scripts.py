@@ -69,8 +69,8 @@ def call_of(kind: str) -> ModelCall:
 @pytest.mark.parametrize("kind", TASK_TYPES)
 @settings(max_examples=settings().max_examples // 10)
 @given(data=st.data())
-async def test_every_kind_of_turn_is_scripted(kind: str, data: st.DataObject) -> None:
-    """Without a script there is a reply that can be used, or the error names what to write."""
+async def test_every_kind_of_turn_can_be_scripted(kind: str, data: st.DataObject) -> None:
+    """Without a script the default reply is usable, or the error says what to write."""
     call = call_of(kind)
     fields = data.draw(contracts(call.answer_type)).model_dump(exclude={"kind", "data"})
     told, silent = ScriptedModel(Script().on(kind, Reply(fields))), ScriptedModel(Script())
@@ -84,8 +84,8 @@ async def test_every_kind_of_turn_is_scripted(kind: str, data: st.DataObject) ->
     assert not silent.problem or "is missing; write: ." in silent.problem
 
 
-async def test_data_issues_and_output_are_scripted(crews: Path) -> None:
-    """An agent's data reaches the next agent, its issues and the request's output the report."""
+async def test_data_issues_and_output_can_be_scripted(crews: Path) -> None:
+    """An agent's data reaches the next agent; its issues and the request's output reach the report."""
     wrong = issue("The price has no currency.", location="T1: 40", severity="minor")
     script = PRICED.work("Check", answer("Checked.", issues=(wrong,))).output({"price": 40})
 
@@ -98,8 +98,8 @@ async def test_data_issues_and_output_are_scripted(crews: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
-async def test_a_report_counts_the_agents_that_worked_at_once(crews: Path, most: int) -> None:
-    """They are as many as may be, those of nested sessions included; a deep session runs as well."""
+async def test_a_report_states_how_many_agents_worked_at_once(crews: Path, most: int) -> None:
+    """It is as many as allowed, nested sessions included, also with the `deep` profile."""
     request = SessionRequest(goal=GOAL, crew="shop", profile="deep", review="never", limits=Limits(max_parallel=most))
     lists = [f"Find all prices of list {number}, line by line." for number in (1, 2)]
     script = Script().plan(*(subtask(f"T{at}", "supervisor", each) for at, each in enumerate(lists, 1)), goal=GOAL)
@@ -117,8 +117,8 @@ def refund(order: str) -> str:
     return f"Refunded {order}."
 
 
-async def test_a_conversation_is_held_to_its_end(crews: Path) -> None:
-    """Each message is answered before the next is said, with the calls that a person approves; then it is closed."""
+async def test_a_scripted_conversation_runs_to_its_end(crews: Path) -> None:
+    """Each message is answered before the next, with the calls that a person approves; then it is closed."""
     crew_folder(crews.parent, "desk", clerk='tools = ["refund"]')
     script = Script().converse("money", use("refund", order="A-17"), answer("It is refunded."))
     script = script.converse("Thanks", answer("Goodbye.")).converse("unsaid", answer("Never."))
@@ -142,21 +142,21 @@ async def test_a_conversation_is_held_to_its_end(crews: Path) -> None:
     assert ("Refunded A-17." in run.turns[-1].prompt, run.unused) == (True, ("converse 'unsaid'",))
 
 
-async def test_a_conversation_that_does_not_fit_says_why(crews: Path) -> None:
-    """A message without words is refused, and so is a reply with a field that no turn of a conversation has."""
+async def test_an_invalid_scripted_conversation_says_why(crews: Path) -> None:
+    """An empty message is refused, and so is a reply with a field that no conversation turn has."""
     for message, reply, problem in (("", answer("Hi."), "at least 1 char"), ("Hi.", Reply({"x": 1}), "has 'x'")):
         with pytest.raises(ValueError, match=problem):
             await run_conversation(ConversationRequest(), (message,), Script().converse("", reply), crews=crews)
 
 
-async def test_a_follow_up_is_refused(crews: Path) -> None:
-    """There is no session that it could follow."""
+async def test_a_scripted_follow_up_session_is_refused(crews: Path) -> None:
+    """There is no earlier session to follow."""
     with pytest.raises(ValueError, match=r"follows: .* as a document"):
         await run_session(SessionRequest(goal=GOAL, crew="shop", follows="session-1"), PRICED, crews=crews)
 
 
 async def test_a_refused_reply_may_be_followed_by_a_better_one(crews: Path) -> None:
-    """A script plays a model that mends its data, and one that writes no JSON at all; unused lines are listed."""
+    """A script can play a model that corrects its data, or one that writes no JSON; unused lines are listed."""
     mended = PLAN.work("Find", answer("It costs 40.", data={"cost": 40}), answer("It costs 40.", data={"price": 40}))
     garbled = PLAN.work("Find", Reply(text="Forty."))
 
@@ -181,14 +181,14 @@ async def test_a_refused_reply_may_be_followed_by_a_better_one(crews: Path) -> N
         (PRICED.on("sinthesis", Reply()), r"there is no turn 'sinthesis'; a script replies to plan, "),
     ],
 )
-async def test_a_script_that_does_not_fit_is_told_what_to_write(crews: Path, script: Script, message: str) -> None:
-    """The error names the turn, whose it is, what is wrong, and the line to write."""
+async def test_an_invalid_script_error_says_what_to_write(crews: Path, script: Script, message: str) -> None:
+    """It names the turn, its agent, what is wrong, and the line to write."""
     with pytest.raises(ValueError, match=message):
         await ask(crews, script, PRICE)
 
 
-async def test_a_session_knows_nothing_of_the_one_before(crews: Path) -> None:
-    """What a process keeps of a paid turn, in case its worker is lost, is no reply to the same subtask of the next."""
+async def test_a_scripted_session_reuses_no_reply_of_an_earlier_one(crews: Path) -> None:
+    """A paid turn kept in case the worker is lost is no reply to the same subtask of the next session."""
     long = [issue("x" * 900, location="T1") for _ in range(90)]
     runs = [await ask(crews, PRICED.work("Check", answer(text, issues=tuple(long)))) for text in ("A.", "B.")]
 

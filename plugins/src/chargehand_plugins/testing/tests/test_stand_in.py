@@ -45,8 +45,8 @@ def _public(kind: type) -> dict[str, Any]:
     ("stand_in", "real"),
     [(StandInChargehand, Chargehand), (StandInSession, Session), (StandInConversation, Conversation)],
 )
-def test_a_stand_in_has_the_same_methods(stand_in: type, real: type) -> None:
-    """Every public method of the real class is there, itself, takes the same and is awaited the same."""
+def test_a_stand_in_has_the_methods_of_the_real_class(stand_in: type, real: type) -> None:
+    """Every public method has the same parameters and is awaited the same way."""
     same = _public(real)
 
     assert set(same) <= set(_public(stand_in))
@@ -67,7 +67,7 @@ def _kind(method: Any) -> tuple[bool, bool]:
 
 
 async def test_a_conversation_replies_in_order_until_it_is_closed() -> None:
-    """The last reply is for all that follow; the transcript has what was said, and nothing is said after the end."""
+    """The last reply repeats; the transcript has all messages, and one after the end is refused."""
     chargehand = StandInChargehand(report_of("Three months."), replies=["Hello.", "So it is."])
     talk = await chargehand.converse(agent="clerk")
     said = [(await talk.say(text=text)).text for text in ("Hi.", "Is it?", "Really?")]
@@ -90,8 +90,8 @@ async def test_a_conversation_replies_in_order_until_it_is_closed() -> None:
         (SessionTerminated("It was terminated."), "failed", "terminated"),
     ],
 )
-async def test_a_session_ends_in_its_error(ending: SessionEnded, state: str, temporals_word: str) -> None:
-    """The scripted error is raised, each time it is waited for."""
+async def test_a_session_raises_its_scripted_error(ending: SessionEnded, state: str, temporals_word: str) -> None:
+    """It is raised each time the result is awaited."""
     chargehand = StandInChargehand(ending)
     session = await chargehand.start(REQUEST)
 
@@ -104,8 +104,8 @@ async def test_a_session_ends_in_its_error(ending: SessionEnded, state: str, tem
     assert [summary.state async for summary in chargehand.list()] == [temporals_word]
 
 
-async def test_sessions_go_by_their_scripts_in_turn() -> None:
-    """The first script is for the first session, the last one for all that follow; an id that exists starts nothing."""
+async def test_sessions_use_their_scripts_in_order() -> None:
+    """The last script is for all sessions that follow; an id that exists starts nothing."""
     first, last = report_of("One."), report_of("Two.")
     chargehand = StandInChargehand(first, last)
 
@@ -121,8 +121,8 @@ async def test_sessions_go_by_their_scripts_in_turn() -> None:
     assert (await same.request(), await same.plan(), (await same.trace()).steps) == (REQUEST, None, ())
 
 
-async def test_everything_of_a_session_can_be_scripted() -> None:
-    """Status, plan and trace come back as given, and decisions on the plan are kept."""
+async def test_every_part_of_a_session_can_be_scripted() -> None:
+    """Status, plan and trace are returned as given, and decisions on the plan are recorded."""
     status = Status(session="s", goal="g", state="awaiting_approval", plan=PLAN)
     trace = Trace(session="s", exported_at=report_of("").timing.ended_at)
     chargehand = StandInChargehand(StandInScript(report_of("One."), status=status, plan=PLAN, trace=trace))
@@ -138,7 +138,7 @@ async def test_everything_of_a_session_can_be_scripted() -> None:
 
 
 async def test_a_cancelled_session_has_no_report() -> None:
-    """After cancelling, waiting raises, and the session says so; a decision that nothing waits for is refused."""
+    """Its result raises and its state is `cancelled`; a decision on nothing pending is refused."""
     chargehand = StandInChargehand(report_of("One."))
     session = await chargehand.start(REQUEST)
 
@@ -153,7 +153,7 @@ async def test_a_cancelled_session_has_no_report() -> None:
 
 
 async def test_a_session_that_was_never_started_is_not_found() -> None:
-    """An id can be asked for freely; using it tells that there is no such session."""
+    """A handle exists for any id, but using it raises `SessionNotFound`."""
     session = StandInChargehand(report_of("One.")).session("other")
 
     for use in (session.status, session.plan, session.result, session.cancel, session.trace):
@@ -161,8 +161,8 @@ async def test_a_session_that_was_never_started_is_not_found() -> None:
             await use()
 
 
-async def test_a_stand_in_needs_a_script_and_no_server() -> None:
-    """Neither an empty script nor a connection makes sense; both say what to do instead."""
+async def test_a_stand_in_needs_a_script_and_cannot_connect() -> None:
+    """Both errors say what to do instead."""
     with pytest.raises(ValueError, match="say how sessions end"):
         StandInChargehand()
     with pytest.raises(NotImplementedError, match="made, not connected"):

@@ -75,8 +75,8 @@ async def _sources(uri: str, documents: DocumentLibrary) -> list[Source]:
     return sources
 
 
-async def test_every_quote_of_the_tools_stands(ground: Path, made: str, documents: DocumentLibrary) -> None:
-    """In every format, found or read, checked against the document opened anew."""
+async def test_every_quote_by_the_tools_is_verified(ground: Path, made: str, documents: DocumentLibrary) -> None:
+    """Found or read, in every format, it is checked against the document opened anew."""
     sources = await _sources(made, documents)
 
     checks, _ = await verify_sources(
@@ -88,8 +88,8 @@ async def test_every_quote_of_the_tools_stands(ground: Path, made: str, document
     assert all(check.stands for check in checks)
 
 
-async def test_a_false_quote_is_found_out(made: str, documents: DocumentLibrary) -> None:
-    """A changed figure, another line, page, sheet or order, and a document that is not there."""
+async def test_a_false_quote_is_detected(made: str, documents: DocumentLibrary) -> None:
+    """Examples are a changed figure, another line, page, sheet or order, and a missing document."""
     opened = await documents.open((made,))
     false = [
         ("a.md#L12", "Hotels may cost 260 EUR a night.", "these words do not stand there: Hotels may cost 260 EUR"),
@@ -108,8 +108,8 @@ async def test_a_false_quote_is_found_out(made: str, documents: DocumentLibrary)
         assert (check.ref, check.stands, check.problem.startswith(problem)) == (ref, False, True)
 
 
-async def test_documents_that_are_not_here_are_not_called_false_quotes(tmp_path: Path) -> None:
-    """A reader who looks in the wrong place is told that nothing could be read there, whatever a quotation names."""
+async def test_a_missing_document_is_reported_as_unreadable(tmp_path: Path) -> None:
+    """A reader who looks in the wrong place is told that nothing could be read there."""
     uri = f"artifact:{'0' * 64}/docs/"
     source = Source(ref="a.md#L5", quote="Everyone gets 28 days")
 
@@ -120,7 +120,7 @@ async def test_documents_that_are_not_here_are_not_called_false_quotes(tmp_path:
 
 
 async def test_a_quote_may_be_wrapped_joined_or_cut(made: str, documents: DocumentLibrary) -> None:
-    """As tools and reports do: passages in any order, cut at a length, whatever the white space."""
+    """Tools and reports reorder passages, cut them at a length and change white space."""
     opened = await documents.open((made,))
     for ref, quote in (
         ("a.md#L12", "Hotels  may\ncost 160"),
@@ -132,8 +132,8 @@ async def test_a_quote_may_be_wrapped_joined_or_cut(made: str, documents: Docume
         assert await quote_stands(opened, ref, quote) == QuoteCheck(ref=ref, stands=True)
 
 
-async def test_sources_from_elsewhere_are_left_out(tmp_path: Path) -> None:
-    """A web page and a query are no places in a document."""
+async def test_sources_outside_documents_are_not_checked(tmp_path: Path) -> None:
+    """A web page or a query is not a place in a document."""
     elsewhere = [Source(ref="https://a.example/#L1", url="https://a.example/#L1", quote="x"), Source(ref="sql:1#L1")]
 
     assert await verify_sources((), elsewhere, (), DocumentSources(ArtifactStore(tmp_path))) == ((), ())
@@ -149,15 +149,15 @@ _NUMBERS = st.integers(1, 10**9)
     sheet=st.text(st.sampled_from("ab#!L=.-1 \n"), max_size=12),
 )
 def test_references_are_read_as_they_are_written(document: str, unit: Unit, numbers: list[int], sheet: str) -> None:
-    """Whatever stands in the names of documents and sheets."""
+    """Names of documents and sheets may contain any characters."""
     place = sheet if unit == "row" else ""
     ref = reference(document, unit, numbers[0], numbers[1], place)
 
     assert parse_reference(ref, [document]) == Place(document, unit, numbers[0], numbers[1], place)
 
 
-async def test_a_claim_rests_on_words_that_stand_where_it_says(ground: Path, made: str) -> None:
-    """Each claim is checked anew; one that rests on something else, or on a page that is not read again, says so."""
+async def test_a_claim_is_checked_against_the_words_at_its_source(ground: Path, made: str) -> None:
+    """Each is checked anew; one based on anything else, or on a page that is not read again, is marked so."""
     quoted = Claim(text="Six months.", verification="supported", sources=("a.md#L12",), quote="Hotels may cost 160 EUR")
     false = quoted.model_copy(update={"quote": "Hotels may cost 260 EUR a night."})
     elsewhere = quoted.model_copy(update={"sources": ("https://example.org/#top",)})

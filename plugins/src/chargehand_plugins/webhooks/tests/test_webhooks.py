@@ -65,8 +65,8 @@ def is_signed(headers: dict[str, str], body: bytes) -> bool:
     return headers["webhook-signature"] == f"v1,{expected}"
 
 
-async def test_a_conversation_tells_that_it_waits_for_its_user(client: Client, tmp_path: Path) -> None:
-    """After each reply with its text, unless the next message is there already; nothing is to be decided by a link."""
+async def test_a_conversation_announces_that_it_waits_for_its_user(client: Client, tmp_path: Path) -> None:
+    """It does so after each reply, with its text and no decision link, unless a message is already waiting."""
     held = Held(say("One moment."))
     script = Script().replies("Hello", held).replies("pump", say("Its valve is closed."))
     links = Links("https://chargehand.test", b"a key of twenty-four bytes")
@@ -99,8 +99,8 @@ async def test_a_conversation_tells_that_it_waits_for_its_user(client: Client, t
 
 
 @pytest.mark.slow
-async def test_after_an_outage_messages_arrive_in_their_order(client: Client, tmp_path: Path) -> None:
-    """How a wait ended is not told before that it began, nor the session's end before either."""
+async def test_webhooks_arrive_in_order_after_an_outage(client: Client, tmp_path: Path) -> None:
+    """A wait's end comes after its beginning, and the session's end after both."""
     with receiver(*[503] * 8) as (url, taken):
         rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
         async with worker(client, tmp_path, rules) as opened:
@@ -116,8 +116,8 @@ async def test_after_an_outage_messages_arrive_in_their_order(client: Client, tm
     assert types == [*["wait.began"] * 9, "wait.ended", "session.finished"]
 
 
-async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
-    """A receiver that is out of order gets the same message again; it has nothing of what the session is about."""
+async def test_every_session_end_is_announced(client: Client, tmp_path: Path) -> None:
+    """A receiver that failed gets the same message again; it has nothing of what the session is about."""
     with receiver(503) as (url, taken):
         rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
         async with worker(client, tmp_path, rules) as opened:
@@ -160,11 +160,12 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
         ({}, r"webhook: .* the plug-in 'webhooks'; .* chargehand-plugins"),
     ],
 )
-async def test_other_hosts_and_no_plugin_are_refused_at_once(
+async def test_a_webhook_to_another_host_or_without_the_plugin_is_refused(
     client: Client, tmp_path: Path, install: Callable[..., None], plugins: dict[str, str], problem: str
 ) -> None:
-    """A request to a host that the operator does not allow ends with the field's name, one without the plug-in with the
-    package, before anything is spent."""
+    """A host that the operator does not allow is refused with the field's name, a missing plug-in with the package's,
+    before anything is spent.
+    """
     install(**plugins)
     rules = [WebhookRules(frozenset({"hooks.example"}), SECRET).check] if plugins else []
     async with open_environment(client, tmp_path, SCRIPT, request_checks=rules) as opened:
@@ -196,14 +197,14 @@ def test_no_address_passes_for_another(address: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["é", "a b", "\n"])
-def test_an_address_that_cannot_be_sent_is_refused(path: str) -> None:
-    """At once, and not a day later by a call that never succeeds."""
+def test_an_unusable_webhook_address_is_refused(path: str) -> None:
+    """It is refused at once, not a day later by a call that never succeeds."""
     with pytest.raises(InvalidInput, match="webhook"):
         SessionRequest(goal="What is it?", webhook=f"https://hooks.example/{path}")
 
 
 async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
-    """A name that the operator allows without a port must be at a public address, whatever DNS says today."""
+    """A name allowed without a port must resolve to a public address when it is called."""
     rules = WebhookRules(frozenset({"localhost"}), SECRET)
     notice = WebhookNotice.model_validate(
         {"id": "1", "url": "https://localhost/", "about": {"session": "s", "state": "finished"}, "at": 0}
@@ -215,8 +216,8 @@ async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
     assert refused.value.non_retryable
 
 
-async def test_a_busy_receiver_says_when_to_call_again() -> None:
-    """`Retry-After`, in seconds or as a date, is the delay of the next attempt, of an hour at most."""
+async def test_retry_after_of_a_busy_receiver_is_obeyed() -> None:
+    """In seconds or as a date, it is the delay before the next attempt, at most an hour."""
 
     class Busy(LoopbackHandler):
         def reply(self) -> None:
@@ -233,8 +234,8 @@ async def test_a_busy_receiver_says_when_to_call_again() -> None:
     assert delays == [timedelta(seconds=7), timedelta(hours=1), None]
 
 
-def test_the_end_that_is_announced_is_the_end_that_comes() -> None:
-    """A report that is written is not lost to a cancellation that comes while its webhook is called."""
+def test_the_announced_end_of_a_session_is_its_actual_end() -> None:
+    """A finished report is not lost to a cancellation that arrives while its webhook is called."""
     request = SessionRequest(goal="What do the documents say?", review="never", webhook="https://localhost/")
     script = Script().plan(subtask("T1")).work("T1", Held(answer("Known."), seconds=10))
     ends: list[str] = []
