@@ -99,7 +99,7 @@ def _list_activities(settings: Settings, closing: AsyncExitStack) -> Sequence[In
 
 async def report_unusable(settings: Settings) -> None:
     """Log each place and service of the settings that a trial finds unusable; sessions may go on without it."""
-    for extension in filter(lambda each: each.name, installed().examinations):
+    for extension in installed().examinations_at_start:
         with extension.calling("examination"):
             for choice in require_each(Choice, await extension.load_function()(settings, os.environ)):
                 if choice.problem:

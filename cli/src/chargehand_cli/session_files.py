@@ -122,7 +122,7 @@ async def open_trace(connection: Connection, session_id: str) -> Trace:
 
 
 async def read_status(connection: Connection, session_id: str) -> tuple[Status, bool]:
-    """Read a session's status, of an ended one from its report, and whether a worker is running it."""
+    """Read a session's status, from the report if it has ended, and whether a worker is running it."""
     with suppress(SessionEnded, InvalidInput):  # of a conversation
         if ended := await ended_report(connection, session_id):
             return status_of(ended), True

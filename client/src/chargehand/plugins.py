@@ -157,6 +157,7 @@ class Plugins:
     """The workflows for workers with Worker Versioning."""
     nexus_handlers: list[Extension] = field(default_factory=list[Extension])
     examinations: list[Extension] = field(default_factory=list[Extension])
+    examinations_at_start: list[Extension] = field(default_factory=list[Extension])
     choices: list[Extension] = field(default_factory=list[Extension])
     client_plugins: list[Extension] = field(default_factory=list[Extension])
     interceptors: list[Extension] = field(default_factory=list[Extension])
@@ -236,7 +237,9 @@ class Registry:
 
         Starting workers make those `at_start` too, and log what they find.
         """
-        self._plugins.examinations.append(Extension(self.plugin, target, name="start" if at_start else ""))
+        self._plugins.examinations.append(Extension(self.plugin, target))
+        if at_start:
+            self._plugins.examinations_at_start.append(self._plugins.examinations[-1])
 
     def parts(self, target: str) -> None:
         """Add activities, tools and checks to a worker: an asynchronous function of its `WorkerParts`."""

@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -70,7 +69,7 @@ class Order:
         return cls(Path(order["state"]), Path(order["temporal"]), WorkerCommand(**worker))
 
 
-_ALL: Final = 1_000
+_MOST_LOG_LINES: Final = 1_000
 WORKER_STARTS: Final = "--- a worker starts ---"
 """A line of the worker's log."""
 
@@ -157,8 +156,8 @@ class FileLock:
 
 def reported_problems(log: Path) -> list[str]:
     """Return the settings that the running worker's log reports as unusable."""
-    _, *told = re.split(r" ERROR chargehand\.worker: ", last_lines(log, _ALL))
-    return [each.partition("\n")[0] for each in told]
+    text = last_lines(log, _MOST_LOG_LINES)
+    return [each.partition("\n")[0] for each in text.split(" ERROR chargehand.worker: ")[1:]]
 
 
 def last_lines(path: Path, count: int = 12) -> str:

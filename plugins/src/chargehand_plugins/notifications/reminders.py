@@ -8,7 +8,6 @@ from pydantic import SecretStr
 from activities.contracts.session import NoticeStep
 
 _REMINDERS: Final = 3
-
 Addresses = tuple[SecretStr, ...]
 
 
@@ -26,8 +25,7 @@ def steps_of(
 
 def names_of(addresses: Addresses, prefix: str) -> dict[str, str]:
     """Name channels for histories and reports without secrets: by kind and number, or e-mail address."""
-    texts = [each.get_secret_value() for each in addresses]
     return {
         (text if text.startswith("mailto:") else f"{prefix}{text.partition(':')[0]}-{number}"): text
-        for number, text in enumerate(texts, start=1)
+        for number, text in enumerate((each.get_secret_value() for each in addresses), start=1)
     }
