@@ -32,6 +32,7 @@ class Language:
     common: frozenset[str]
     letters: frozenset[str]
     """Letters that few other languages have."""
+    any_month: re.Pattern[str]
     months: Mapping[str, re.Pattern[str]]
     scales: Mapping[str, str]
     """Words by factor; languages without other words here come last."""
@@ -87,6 +88,7 @@ def _language(words: Mapping[str, Any]) -> Language:
         "common": frozenset(words["common"]),
         "letters": frozenset(words["letters"]),
         "scales": {**words["scales"], **_data()["scales"]},
+        "any_month": _whole("|".join(words["months"]).replace("/", "|")),
         "months": {str(number): _month(name) for number, name in enumerate(words["months"], start=1)},
         "sides": {subject: tuple(map(_whole, sides)) for subject, sides in words["sides"].items()},
         "alternatives": tuple(tuple(map(_whole, group)) for group in words["alternatives"]),

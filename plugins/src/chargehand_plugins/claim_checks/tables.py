@@ -176,13 +176,18 @@ class ResultTable:
         titles = [with_periods(self.header[each].replace("_", " ")).strip() for each in (column, *columns)]
         return any(all(any(one.fullmatch(title) for one in group) for title in titles) for group in groups)
 
-    def in_time(self, columns: frozenset[int]) -> frozenset[int]:
-        """Add the columns whose titles differ only in the year; without columns, find the only such group."""
+    @cached_property
+    def untimed_titles(self) -> list[frozenset[str]]:
+        """The stems of each column's title without its year, month or season."""
         times = [{time[:_STEM] for time in times_of(title)} | _month_stems(months_in(title)) for title in self.header]
-        titles = [
+        return [
             frozenset(stem for stem in self.stems(each) - times[each] if not (stem.isdigit() or times_of(stem)))
             for each in range(len(self.header))
         ]
+
+    def in_time(self, columns: frozenset[int]) -> frozenset[int]:
+        """Add the columns whose titles differ only in the year; without columns, find the only such group."""
+        titles = self.untimed_titles
         alike = {title for title in titles if titles.count(title) > 1}
         if len(columns) < 2 and (columns or len(alike) == 1):
             alike = {titles[each] for each in columns} or alike
@@ -211,7 +216,7 @@ class ResultTable:
         others = words - self.label_words
         return bool(label) and all(
             word in words
-            or (len(word) >= _STEM and any(each.startswith(word) for each in words))
+            or (len(word) >= _STEM and f" {word}" in f" {' '.join(words)}")  # begins one of them
             or (len(word) > _STEM and word.isalpha() and any(_is_form(each, word) for each in others))
             for word in label
         )

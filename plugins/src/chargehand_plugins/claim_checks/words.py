@@ -52,8 +52,9 @@ def phrase_in(kind: str, text: str) -> re.Match[str] | None:
 @lru_cache(maxsize=4096)
 def months_of(text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
     """List the months that a text names, as words of any language or in dates."""
-    spoken = (languages()[code].months for code in {*spoken_in(text), *codes})
-    named = {int(number) for months in spoken for number, pattern in months.items() if pattern.search(text)}
+    spoken = map(languages().__getitem__, {*spoken_in(text), *codes})
+    calendars = (each.months for each in spoken if each.any_month.search(text))
+    named = {int(number) for months in calendars for number, pattern in months.items() if pattern.search(text)}
     return frozenset(named | {int(_parts(date)[1]) for date in _NUMERIC_DATE.finditer(text)})
 
 
