@@ -57,7 +57,6 @@ settings.register_profile(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option to run tests as if no plug-in were installed."""
     parser.addoption("--without-plugins", action="store_true", help="run as where no plug-in is installed")
 
 
@@ -115,7 +114,6 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def temporal_program() -> str:
-    """Find the `temporal` program next to this Python, or on the path."""
     program = Path(sys.executable).parent / "temporal"
     return str(program) if program.exists() else str(shutil.which("temporal"))
 

@@ -63,7 +63,6 @@ def _settings(kind: type[Settings], _variables: frozenset[tuple[str, str]]) -> S
 
 
 def scripted_cards() -> dict[Tier, ModelCard]:
-    """Describe a scripted model for each tier."""
     return {tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=PRICES) for tier in Tier}
 
 
@@ -154,7 +153,6 @@ class SessionEnvironment:
     tools: dict[str, ScriptedTool] = field(default_factory=dict[str, ScriptedTool])
 
     async def run(self, request: SessionRequest, seconds: float = 60) -> Report:
-        """Run a session to its report."""
         session = await self.chargehand.start(request)
         return await asyncio.wait_for(session.result(), seconds)
 

@@ -72,7 +72,6 @@ class InMemoryTemporal:
         """Done once everything that can happen now has happened."""
 
     async def run(self) -> None:
-        """Serve until cancelled."""
         try:
             while True:
                 self._changed.clear()
@@ -93,7 +92,6 @@ class InMemoryTemporal:
                 self._server.close()
 
     def skip(self, time: timedelta) -> None:
-        """Let this much time pass at once."""
         self._began += int(time.total_seconds() * 1e9)
         self._changed.set()
 
@@ -107,7 +105,6 @@ class InMemoryTemporal:
         return self._server.saved()
 
     def runs(self, workflow_id: str) -> int:
-        """Count the runs of a workflow."""
         return self._find(workflow_id).runs + 1
 
     # --- WorkflowService ---------------------------------------------------------------------------------------------

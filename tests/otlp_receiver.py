@@ -16,8 +16,6 @@ from tests.loopback_http import LoopbackHandler, serve_http
 
 @dataclass
 class Received:
-    """The received requests and their spans."""
-
     url: str = ""
     bodies: list[bytes] = field(default_factory=list[bytes])
 
@@ -39,14 +37,12 @@ class Received:
 
 
 def attributes(span: Span) -> dict[str, object]:
-    """Read the attributes of a span."""
     values = {each.key: each.value for each in span.attributes}
     return {name: getattr(value, str(value.WhichOneof("value"))) for name, value in values.items()}
 
 
 @contextmanager
 def receive_spans() -> Generator[Received]:
-    """Receive until the block ends."""
     received = Received()
 
     class Handler(LoopbackHandler):

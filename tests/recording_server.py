@@ -45,8 +45,6 @@ class Task:
 
 @dataclass(eq=False)
 class RecordedExecution(Execution):
-    """A run of a workflow whose tasks are kept."""
-
     closed_at: int | None = None
     history: list[Task] = field(default_factory=list[Task])
 
@@ -174,8 +172,6 @@ class RecordedExecution(Execution):
 
 @dataclass
 class Update:
-    """An update that a client requested, and its result."""
-
     update_id: str
     accepted: bool = False
     result: Payload | None = None
@@ -192,8 +188,6 @@ Saved = tuple[int, dict[str, Execution], dict[str, Update], _Timers]
 
 @dataclass
 class RecordingServer(Server):
-    """A server that keeps histories, and what became of updates."""
-
     updates: dict[str, Update] = field(default_factory=dict[str, Update])
     timers: _Timers = field(default_factory=_Timers)
     """Start and duration of timers, by run and number."""
@@ -217,7 +211,6 @@ class RecordingServer(Server):
 
     @property
     def recorded(self) -> list[RecordedExecution]:
-        """All executions."""
         return cast("list[RecordedExecution]", list(self.executions.values()))
 
     def find(self, workflow_id: str) -> RecordedExecution | None:
@@ -229,7 +222,6 @@ class RecordingServer(Server):
         return self._coming[0][0] if self._coming else None
 
     def signal(self, workflow_id: str, name: str, payloads: Sequence[Payload]) -> None:
-        """Send a signal, as a client does."""
         self._later(f"signal {workflow_id} {name}", lambda: self._deliver_signal(workflow_id, name, payloads))
 
     def terminate(self, workflow_id: str) -> None:

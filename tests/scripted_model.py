@@ -172,8 +172,6 @@ def reply_of(turn: Turn, call: ModelCall) -> "ModelReply | Held":
 
 @dataclass
 class ScriptedModel:
-    """Replies by a script or any other function, and keeps its calls."""
-
     respond: Respond
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     replies: int = 0
@@ -299,7 +297,6 @@ TODAY: Final = date(2026, 11, 22)
 
 
 def refuse(_: ModelCall) -> ModelReply:
-    """Decline to answer."""
     return ModelReply(stop="refused", model="scripted-1", provider="scripted")
 
 
@@ -323,7 +320,6 @@ def subtask(
 
 
 def topics(count: int) -> tuple[SubtaskDraft, ...]:
-    """Make subtasks T1, T2, … that do not depend on each other."""
     return tuple(subtask(f"T{number}") for number in range(1, count + 1))
 
 
@@ -332,7 +328,6 @@ def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
 
 
 def expanded(*instructions: str, omitted: Sequence[str] = ()) -> ExpandAnswer:
-    """Write the instructions of a template's items."""
     return ExpandAnswer(instructions=list(instructions), omitted=list(omitted))
 
 
@@ -418,7 +413,6 @@ def compacted(summary: str, *notes: NoteDraft) -> CompactAnswer:
 
 
 def outlined(title: str, *headings: str, gaps: Sequence[str] = ()) -> OutlineAnswer:
-    """Outline a report of these sections."""
     sections = [SectionDraft(heading=heading, brief=f"About {heading}.", words=900) for heading in headings]
     return OutlineAnswer(title=title, sections=sections, gaps=list(gaps), confidence=70)
 

@@ -38,7 +38,6 @@ async def eventually(
 
 
 async def until_state(session: Session, state: SessionState) -> None:
-    """Wait until a session is in a state."""
     await eventually(session.status, lambda status: status.state == state)
 
 

@@ -60,7 +60,6 @@ def _read_as(data: bytes, kind: type[Any]) -> None:
 
 
 def read_request(data: bytes) -> None:
-    """Read input of the kinds that people type."""
     for kind in _TYPED:
         _read_as(data, kind)
 
@@ -82,8 +81,6 @@ def parse_document(name: str, data: bytes) -> None:
 
 
 class _Unlimited(Allowance):
-    """An allowance that sets no limits on this process."""
-
     def __init__(self) -> None:
         pass
 

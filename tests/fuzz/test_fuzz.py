@@ -63,7 +63,6 @@ def _settings() -> settings:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_corpus_inputs_are_parsed_or_refused(target: str, record_property: Callable[[str, object], None]) -> None:
-    """The corpus holds expected inputs and past findings."""
     seeds = _seeds(target)
     for seed in seeds:
         TARGETS[target](seed)
@@ -74,7 +73,6 @@ def test_corpus_inputs_are_parsed_or_refused(target: str, record_property: Calla
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_mutated_inputs_are_parsed_or_refused(target: str, record_property: Callable[[str, object], None]) -> None:
-    """No input raises anything but a refusal."""
     found = _CORPUS / target / "found"
     tried = 0
 

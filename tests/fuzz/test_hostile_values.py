@@ -133,8 +133,6 @@ SCHEMAS: Final = st.builds(
 
 
 class Place(NamedTuple):
-    """A place where a schema and a value are used."""
-
     compute: Callable[[dict[str, Any], JsonValue], object]
     """Takes a schema and a value; its result is ignored, and so are expected exceptions."""
     seconds: float
@@ -239,7 +237,6 @@ PLACES: Final = {
 def test_hostile_values_are_accepted_or_refused_quickly(
     place: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """Only the expected refusals are raised, and CPU time stays bounded."""
     at_night = settings.get_current_profile_name() == "nightly"
     worst, tried = 0.0, 0
     with suppress(*PLACES[place].refusals):

@@ -37,7 +37,6 @@ _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 
 
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
-    """Run one shape and return the histories of its session and everything below it."""
     run_end.MOST_EVENTS = shape.most_events or _MOST_EVENTS
     rules = WebhookRules(frozenset({WEBHOOK_HOST}), b"secret")
     async with open_environment(
@@ -67,7 +66,6 @@ async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes
 
 
 def histories_in(file: Path) -> list[WorkflowHistory]:
-    """Read the histories of a shape."""
     recorded = json.loads(gzip.decompress(file.read_bytes()))
     return [WorkflowHistory.from_json(entry["id"], entry["history"]) for entry in recorded]
 

@@ -44,8 +44,6 @@ _NESTED: Final = "Look into the second topic as a whole."
 
 @dataclass(frozen=True)
 class Shape:
-    """One shape of session."""
-
     script: Script
     request: SessionRequest = _USUAL
     meanwhile: Callable[[Session], Awaitable[None]] | None = None
@@ -117,8 +115,6 @@ def _repeating(rounds: int, words: str = "") -> Script:
 
 
 def _when(state: SessionState, act: Callable[[Session], Awaitable[object]]) -> Callable[[Session], Awaitable[None]]:
-    """Do something to a session once it is in a state."""
-
     async def wait_and_act(session: Session) -> None:
         await until_state(session, state)
         await act(session)
@@ -192,7 +188,6 @@ async def _is_reported(talk: Conversation) -> bool:
 
 
 def shapes() -> dict[str, Shape]:
-    """List the shapes by name."""
     five = _USUALLY.plan(*topics(5))
     two = _USUALLY.plan(*topics(2))
     chain = (

@@ -24,13 +24,11 @@ def _replayer() -> Replayer:
 
 @pytest.mark.parametrize("file", RECORDED.values(), ids=RECORDED)
 async def test_a_recorded_session_replays(file: Path) -> None:
-    """A recorded session, and everything below it, makes the same decisions with the current code."""
     for history in histories_in(file):
         await _replayer().replay_workflow(history)
 
 
 async def test_replay_detects_a_history_that_current_code_cannot_produce() -> None:
-    """A history with an activity that the code does not start raises `NondeterminismError`."""
     history = histories_in(CURRENT / "five-in-parallel.json.gz")[0]
     events = [event for event in history.events if event.event_id < 11]
     for event in events:

@@ -111,7 +111,6 @@ def _child_ended_by(event: HistoryEvent) -> int:
 
 
 def recorded_sessions(file: Path) -> list[Recorded]:
-    """Return the sessions of a file."""
     histories = {history.workflow_id: list(history.events) for history in histories_in(file)}
     return [Recorded(id_, histories) for id_ in histories if "/" not in id_]
 
@@ -167,7 +166,6 @@ def records_in(events: list[Event]) -> dict[str, tuple[str, str, int]]:
 
 
 def state_in(events: list[Event]) -> str:
-    """Return the session's state according to the events."""
     return next(each.state for each in reversed(events) if isinstance(each, StateEvent) and not each.subtask)
 
 
@@ -180,7 +178,6 @@ def open_requests(events: list[Event]) -> tuple[set[str], dict[str, str]]:
 
 
 def tree_text(status: Status, root: Projection, width: int = 200) -> str:
-    """The live tree of a session on a terminal of a width."""
     output = StringIO()
     at = status.started_at
     assert at is not None
@@ -190,7 +187,6 @@ def tree_text(status: Status, root: Projection, width: int = 200) -> str:
 
 
 def agents_of(agent: AgentView) -> list[AgentView]:
-    """List an agent and all below it."""
     return [agent, *(found for each in agent.below for found in agents_of(each))]
 
 
@@ -206,7 +202,6 @@ def is_awaiting(record: SubtaskRecord) -> bool:
 
 
 def spent_words(usage: Usage) -> str:
-    """Return the page's words for a cost."""
     return f"{count(usage.turns, 'turn')} · {dollars(float(usage.cost_usd))}" if usage.turns else ""
 
 
@@ -218,7 +213,6 @@ _IDENTIFIERS: Final = re.compile(rf"\b({'|'.join(_FOR_PROGRAMS)})\b")
 
 
 def check(session: Recorded) -> None:
-    """Compare all views of the part of a session that was read."""
     events, trace, status = session.events, trace_of(session.root), status_of(session.root)
     subtasks = attempts_in(events)
     paths = {trace.session: ""} | {id_: each.subtask for id_, each in subtasks.items()}
@@ -283,7 +277,6 @@ async def test_views_agree_after_every_event(name: str) -> None:
 
 @pytest.mark.parametrize("name", first_fast(list(RECORDED), 8))
 async def test_the_live_tree_never_truncates_figures_ids_or_states(name: str) -> None:
-    """No line of the live tree is wider than the terminal, and neither turns and dollars nor ids and states are cut."""
     for session in recorded_sessions(RECORDED[name]):
         async for _ in session.prefixes():
             status = status_of(session.root)
@@ -299,9 +292,6 @@ async def test_the_live_tree_never_truncates_figures_ids_or_states(name: str) ->
 
 @pytest.mark.parametrize(("name", "share"), first_fast(zip(RECORDED, cycle((0.3, 0.6, 0.9)), strict=False), 8))
 async def test_views_show_no_activity_in_a_terminated_session(name: str, share: float) -> None:
-    """At whatever point a session is terminated, every view says so: no agent works, no subtask runs or waits, and
-    nothing awaits a person.
-    """
     for whole, session in zip(recorded_sessions(RECORDED[name]), recorded_sessions(RECORDED[name]), strict=True):
         length = len([None async for _ in whole.prefixes()])
         async with aclosing(session.prefixes()) as prefixes:
@@ -329,7 +319,6 @@ def _cost(usage: Usage) -> tuple[int, Decimal]:
 
 
 def _attempts(events: list[Event]) -> dict[str, Usage]:
-    """Add up the cost of each subtask's attempts."""
     cost: dict[str, Usage] = {}
     for each in attempts_in(events).values():
         cost[each.subtask] = cost.get(each.subtask, Usage()) + each.usage

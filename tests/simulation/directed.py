@@ -69,16 +69,13 @@ class VirtualSession:
 
     @property
     def seconds(self) -> float:
-        """The time since the session was started."""
         return self._server.now / _SECOND
 
     def tasks(self, kind: type[_Task]) -> list[_Task]:
-        """Select the tasks that models were given."""
         return [turn.task for _, turn, _ in self._world.turns_asked if isinstance(turn.task, kind)]
 
     @property
     def replies(self) -> int:
-        """How many calls were answered."""
         return self._world.replies
 
     def run_until(self, seconds: float) -> None:
@@ -86,7 +83,6 @@ class VirtualSession:
         self._server.run_until(round(seconds * _SECOND))
 
     def update(self, name: str, argument: object = None) -> Update:
-        """Send an update; return its progress."""
         payloads = [] if argument is None else [PAYLOADS.to_payload(argument)]
         return self._server.update(ROOT, f"update {len(self._server.updates)}", name, payloads)
 
@@ -102,7 +98,6 @@ class VirtualSession:
         ]
 
     def status(self) -> Status:
-        """Query the running session's status."""
         found = self._server.query(ROOT, "status")
         assert found is not None
         return PAYLOADS.from_payload(found, Status)

@@ -49,8 +49,6 @@ _TYPED_FAILURES: Final = frozenset(
 
 @dataclass
 class Books:
-    """What one workflow has recorded."""
-
     ledger: Ledger
     session: Session | None
     """Of a supervisor."""
@@ -68,8 +66,6 @@ def books_of(execution: Execution) -> Books | None:
 
 @dataclass
 class Invariants:
-    """Watches a world."""
-
     limits: Limits
     """The highest limits that were requested."""
     cancelled_at: dict[str, int] = field(default_factory=dict[str, int])
@@ -257,7 +253,6 @@ class Invariants:
     # --- at the end --------------------------------------------------------------------------------------------------
 
     def at_the_end(self, world: World) -> None:
-        """Judge a finished session."""
         self.i20_it_ends(world)
         self.i05_nothing_is_done_twice(world)
         self.i06_every_end_is_typed(world)
@@ -358,7 +353,6 @@ class Invariants:
 
 
 def report_of(world: World) -> Report | None:
-    """Read the report, if there is one."""
     return PAYLOADS.from_payload(world.root.result, Report) if world.root.result is not None else None
 
 
@@ -376,7 +370,6 @@ def _subtasks(world: World) -> list[RecordedExecution]:
 
 
 def _turns(world: World) -> int:
-    """Count the turns that were made."""
     return len({call.turn for call in world.calls if not call.is_repeated})
 
 

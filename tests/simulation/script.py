@@ -66,8 +66,6 @@ def choice(options: Sequence[_Option], label: str) -> _Option:
 
 @dataclass(frozen=True)
 class Planned:
-    """A subtask of a scripted plan."""
-
     agent: str = "reader"
     topic: int = 0
     after: tuple[int, ...] = ()
@@ -79,8 +77,6 @@ class Planned:
 
 @dataclass(frozen=True)
 class Script:
-    """Everything the models of a session will say."""
-
     plans: tuple[tuple[Planned, ...], ...] = ((Planned(),),)
     """Plans of the root session come first; nested sessions choose among all."""
     works: tuple[Work, ...] = ("success",)

@@ -40,7 +40,6 @@ def _plans(draw: st.DrawFn, agents: tuple[str, ...]) -> tuple[Planned, ...]:
 
 
 def scripts(agents: tuple[str, ...] = _AGENTS, works: tuple[Work, ...] = WORKS) -> st.SearchStrategy[Script]:
-    """Draw what the models say."""
     return st.builds(
         Script,
         plans=st.lists(_plans(agents), min_size=1, max_size=2).map(tuple),
@@ -72,7 +71,6 @@ def limits(
 
 
 def requests(limited: st.SearchStrategy[Limits]) -> st.SearchStrategy[SessionRequest]:
-    """Draw what the user asks for."""
     return st.builds(
         SessionRequest,
         goal=st.just(GOAL),
@@ -91,7 +89,6 @@ def scenarios(
     limited: st.SearchStrategy[Limits] | None = None,
     fates: tuple[Fate, ...] = FATES,
 ) -> st.SearchStrategy[Scenario]:
-    """Draw a session and the world around it."""
     # Most calls answer; otherwise few sessions would reach their later steps.
     drawn_fates = st.tuples(_some(fates, 3), st.integers(0, 6)).map(lambda drawn: drawn[0] + _CALM * drawn[1])
     return st.builds(

@@ -47,7 +47,6 @@ def test_an_attempt_that_times_out_hands_back_its_notes() -> None:
 
 @pytest.mark.parametrize("stop", ["deadline", "finish_now"])
 def test_a_stopped_nested_session_hands_back_its_spend_and_findings(stop: str) -> None:
-    """A nested session that is stopped in the middle of its work returns what it found and what it paid."""
     tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
     script = Script().plan(subtask("X1"), subtask("X2", after=["X1"])).plan(tides, goal=GOAL.goal)
     script = script.work("X1", use("search_documents"), answer("The tide is high.", ref="search_documents.md#L1"))
@@ -137,7 +136,6 @@ def _struck(seconds: float) -> Report:
 
 @pytest.mark.parametrize("seconds", range(2, 92, 3))
 def test_a_session_ends_within_5_seconds_of_its_deadline(seconds: int) -> None:
-    """Its report keeps finished subtasks and names the others, at whatever moment the deadline passes."""
     result = _struck(seconds)
 
     finished = [record.id for record in result.subtasks if record.state == "success"]
@@ -170,7 +168,6 @@ def _use(result: Report, limit: str) -> tuple[float, float]:
 
 
 def test_a_subtask_that_times_out_is_split_into_a_nested_session() -> None:
-    """The work is split one level down, and its sibling is not affected."""
     result = VirtualSession(timed(90), stuck_at_t1()).report()
 
     split, sibling = result.subtasks
@@ -217,7 +214,6 @@ def test_passages_read_before_a_timeout_become_a_partial_outcome(script: Script,
 
 
 def test_an_agent_must_answer_in_the_last_fifth_of_its_time() -> None:
-    """An agent that would use tools for ever is told in time that it must answer, and so needs no second attempt."""
     stopped = answer("Had to stop here.", status="partial", gaps=["the rest"])
     thinking = Held(keep_using("search_documents"), seconds=30)
     session = VirtualSession(timed(100), Script().plan(subtask("T1")).work("", thinking, forced=stopped))
@@ -232,7 +228,6 @@ def test_an_agent_must_answer_in_the_last_fifth_of_its_time() -> None:
 
 
 def test_waiting_for_a_grant_does_not_use_up_an_agents_time() -> None:
-    """An attempt that waits in a paused session beyond its own limit still gets its full time."""
     raised_at = 200
 
     def finish(_: ModelCall) -> Held:
@@ -252,7 +247,6 @@ def test_waiting_for_a_grant_does_not_use_up_an_agents_time() -> None:
 
 
 def test_a_nested_session_is_limited_by_the_session_deadline_only() -> None:
-    """It may take longer than an agent's attempt is allowed to."""
     tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
     script = Script().plans(Held(plan(subtask("X1")), seconds=90)).plan(tides, goal=GOAL.goal)
     result = VirtualSession(timed(60), script).report()

@@ -30,8 +30,6 @@ _ROOMY = scenarios(limited=limits(turns=(40, 60), dollars=("5",), seconds=(600,)
 
 @dataclass(frozen=True)
 class Event:
-    """An interference after this many events."""
-
     after: int
     deed: Deed
 
@@ -73,7 +71,6 @@ def _do(event: Event, world: World, laws: Invariants) -> None:
 
 
 def outcome_of(world: World) -> object:
-    """Say how a session ended, without times."""
     report = report_of(world)
     if report is not None:
         return without_times(report)
@@ -102,7 +99,6 @@ def _deeds(*deeds: Deed) -> st.SearchStrategy[list[Event]]:
 @given(scenario=_ANY, moments=st.sets(_MOMENTS, min_size=1, max_size=5), told=_deeds("finish now", "cancel"))
 @budget.settings_for(15)
 def test_i12_worker_crashes_do_not_change_the_report(scenario: Scenario, moments: set[int], told: list[Event]) -> None:
-    """I12: the same seed and the same script come to the same report with and without crashes."""
     calm = simulate(scenario, told)
     crashed = simulate(scenario, [*told, *(Event(moment, "crash") for moment in sorted(moments))])
 

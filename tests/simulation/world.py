@@ -80,8 +80,6 @@ class Answer:
 
 @dataclass(frozen=True)
 class Scenario:
-    """All that is drawn for a session."""
-
     request: SessionRequest
     script: Script
     fates: tuple[Fate, ...] = ("answers",)
@@ -97,8 +95,6 @@ class Scenario:
 
 @dataclass
 class Call:
-    """A model call as its provider sees it."""
-
     workflow: str
     step: str
     worst: Decimal
@@ -121,8 +117,6 @@ class Call:
 
 @dataclass
 class World:
-    """A server, its backends, and everything that was seen."""
-
     scenario: Scenario
     calls: list[Call] = field(default_factory=list[Call])
     turns_asked: list[tuple[Execution, TurnRequest, ScheduleActivity]] = field(
@@ -137,7 +131,6 @@ class World:
         self.server = SimulatedServer(self)
 
     def open(self) -> Execution:
-        """Start the session."""
         return self.server.start(ROOT, WorkflowType.SUPERVISOR, PAYLOADS.to_payload(self.scenario.request))
 
     @property
@@ -148,7 +141,6 @@ class World:
 
     @property
     def charged(self) -> Decimal:
-        """What the provider has charged so far."""
         return sum((call.charged for call in self.calls), Decimal(0))
 
     @property
@@ -264,8 +256,6 @@ class World:
 
 
 class SimulatedServer(RecordingServer):
-    """The server, and the one worker that serves it."""
-
     def __init__(self, world: "World") -> None:
         super().__init__(self)
         self._world = world

@@ -44,7 +44,6 @@ def _build(model: type[Model], /, **fields: Any) -> Model:
 
 
 def example(model: type[Model]) -> Model:
-    """Build any valid contract of this type."""
     return find(contracts(model), lambda _: True, settings=_ANY)
 
 

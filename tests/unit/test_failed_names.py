@@ -23,12 +23,10 @@ def test_ends_pytest():
 
 @pytest.mark.slow
 def test_failed_tests_are_named_at_once(tmp_path: Path) -> None:
-    """A collection error is named with its reason, and a test as soon as it fails, even if pytest dies."""
     (tmp_path / "test_broken.py").write_text("raise RuntimeError('not today')", encoding="utf-8")
     (tmp_path / "test_it.py").write_text(DIES, encoding="utf-8")
     file = tmp_path / "build" / "failed.txt"
     options = ["-p", "tests.failed_names", f"--failed-names={file}", f"--rootdir={tmp_path}", "-p", "no:cacheprovider"]
-
     subprocess.run(
         [sys.executable, "-m", "pytest", *options, "--continue-on-collection-errors", str(tmp_path)],
         cwd=ROOT,

@@ -42,8 +42,6 @@ _INNER = {
 
 
 class Use(NamedTuple):
-    """A pattern, and how it is used."""
-
     place: str
     pattern: re.Pattern[Any]
     method: str
@@ -155,7 +153,6 @@ def test_every_regular_expression_runs_in_linear_time() -> None:
 
 @pytest.mark.slow
 def test_quadratic_regular_expressions_are_detected() -> None:
-    """The texts expose a pattern of quadratic or worse time, even on a fast machine."""
     for pattern in (r"\w{3,}ed", r"\s+$", r"(?:\. ?){5,}\d$", r"://[^/]+:[^/]+@", r"(?:\w+,?)x"):
         use = Use("", re.compile(pattern), "search")
         texts = _texts(use.pattern, length=2 * _LENGTH)

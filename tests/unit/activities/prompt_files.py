@@ -231,7 +231,6 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
 
 
 def prompt_files() -> dict[str, str]:
-    """Return the text of each prompt's file by its name."""
     crew = load_crews([CREWS], WITHOUT_RIGHTS)["research"]
     return {
         f"{name.replace(' ', '-')}.md": "\n".join(
@@ -251,7 +250,6 @@ def _message_lines(message: Message) -> Iterator[str]:
 
 
 def main(folder: Path) -> None:
-    """Write all prompts into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in prompt_files().items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -57,7 +57,6 @@ def _refusal(folder: Path, text: str) -> str:
 
 
 def test_the_shipped_crew_loads() -> None:
-    """The research crew has its five agents, no two share a tool, and each has a prompt of its own."""
     crew = load_crews([SHIPPED], TOOLS)["research"]
 
     assert {agent.name: agent.tools for agent in crew.agents} == {
@@ -71,10 +70,8 @@ def test_the_shipped_crew_loads() -> None:
 
 
 def test_a_user_crew_replaces_a_shipped_crew_of_the_same_name(tmp_path: Path) -> None:
-    """The crew in the later folder wins; all others stay."""
     (tmp_path / "own.toml").write_text(CREW.replace('"small"', '"research"'), encoding="utf-8")
     (tmp_path / "notes.txt").write_text("not a crew", encoding="utf-8")
-
     crews = load_crews([SHIPPED, tmp_path], TOOLS)
 
     shipped = load_crews([SHIPPED], TOOLS)
@@ -83,7 +80,6 @@ def test_a_user_crew_replaces_a_shipped_crew_of_the_same_name(tmp_path: Path) ->
 
 
 def test_each_mistake_names_file_and_field(tmp_path: Path) -> None:
-    """A crew with a mistake is refused with its file, the field and what is wrong there."""
     cases = [
         ("name = ", "is not TOML: Invalid value (at end of document)"),
         (CREW.replace('"small"', '"Small"'), "name: must be a name of at most 40"),
@@ -151,7 +147,6 @@ def test_oversized_or_deeply_nested_crew_files_are_refused_quickly(tmp_path: Pat
 def test_an_agent_loses_tools_that_are_not_available() -> None:
     """If search reads the user's documents, the shipped researcher cannot open web pages."""
     local = TOOLS | {"search": READS_DOCUMENTS}
-
     crew = load_crews([SHIPPED], local, absent={"read_page"})["research"]
 
     researcher = crew.agent("researcher")
@@ -167,7 +162,6 @@ def _many(count: int) -> str:
 
 
 def test_read_only_tools_may_be_shared_but_acting_tools_may_not(tmp_path: Path) -> None:
-    """A tool that changes something belongs to exactly one agent."""
     (tmp_path / "crew.toml").write_text(_many(2), encoding="utf-8")
 
     assert len(load_crews([tmp_path], TOOLS)["small"].agents) == 2
@@ -189,7 +183,6 @@ def test_too_many_agents_cause_a_warning_and_then_a_refusal(tmp_path: Path, capl
 
 
 def test_an_agent_with_more_than_15_tools_causes_a_warning(tmp_path: Path) -> None:
-    """`check` recommends dividing them among agents."""
     crew = _load(tmp_path, _many(1))
     [agent] = crew.agents
     warnings = [
@@ -204,7 +197,6 @@ def test_an_agent_with_more_than_15_tools_causes_a_warning(tmp_path: Path) -> No
 
 
 def test_each_wrong_crew_option_is_named(tmp_path: Path) -> None:
-    """Routes must name existing agents, limits have ranges, and a backup is another agent or a tier."""
     of_crew = [
         ('routing = { fallback = "pirate" }', "routing.fallback: there is no agent 'pirate' in this crew"),
         ('routing = { otherwise = "model" }', 'routing.fallback: is required with otherwise = "model"; name the agent'),
@@ -230,7 +222,6 @@ def test_each_wrong_crew_option_is_named(tmp_path: Path) -> None:
 
 
 def test_a_nested_crew_with_more_permissions_causes_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The worker's log names the agents and tools that nested sessions of the crew are without."""
     for name, tools, nested in (("above", [], 'nested = "below"'), ("below", ["search", "refund"], "")):
         (tmp_path / f"{name}.toml").write_text(
             f'name = "{name}"\ndescription = "A team for a test."\nguidance = "Give the agent all of it."\n{nested}\n'
@@ -249,7 +240,6 @@ PAGE = Path(__file__).parents[3] / "docs/how-to/own-crew.md"
 
 
 def test_the_crew_file_of_the_approval_page_is_valid(tmp_path: Path) -> None:
-    """Its rules use every field of `ToolRule`, and the page documents each."""
     page = (PAGE.parent / "approving-tool-calls.md").read_text(encoding="utf-8")
     (tmp_path / "refunds.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
 
@@ -261,7 +251,6 @@ def test_the_crew_file_of_the_approval_page_is_valid(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Crew, Agent, Routing, RouteRule, SlowQueue])
 def test_every_field_is_documented(kind: type[Crew | Agent | Routing | RouteRule | SlowQueue]) -> None:
-    """The page names each field that a crew file may have."""
     page = PAGE.read_text(encoding="utf-8")
 
     forms = ("`{}`", "{} = ", "[{}]", "[{}]]", ".{}]]")
@@ -275,7 +264,6 @@ def agent(name: str) -> Agent:
 async def test_an_evicted_crew_version_is_read_from_the_store_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Few versions stay in memory however many sessions define their own agents, and all can be found."""
     monkeypatch.setattr(crew_versions, "MOST_KEPT", 2)
     crew = Crew(name="small", description="Answers questions.", guidance="Ask its agents.", agents=(agent("a"),))
     versions = CrewVersions({"small": crew}, {}, store=ArtifactStore(tmp_path))

@@ -21,7 +21,6 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_health_file_exists_and_stays_fresh_while_the_worker_polls(tmp_path: Path) -> None:
-    """It is created at once, touched repeatedly, and removed when the worker stops polling."""
     file = tmp_path / "polls"
 
     async with health_file(file):
@@ -42,10 +41,8 @@ async def test_an_unwritable_health_file_is_refused_by_setting_name() -> None:
 async def test_a_health_file_write_error_is_logged_once_and_can_clear(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log names the problem, and the file is fresh again after it."""
     folder, away = tmp_path / "folder", tmp_path / "away"
     folder.mkdir()
-
     with caplog.at_level(logging.WARNING, "chargehand.worker"):
         async with health_file(folder / "polls"):
             folder.rename(away)
@@ -60,7 +57,6 @@ async def test_a_health_file_write_error_is_logged_once_and_can_clear(
 
 
 async def test_the_group_health_file_is_as_fresh_as_its_worst_member(tmp_path: Path) -> None:
-    """It exists once every member polls, ages with a stuck member, and is removed when a member stops."""
     file = tmp_path / "polls"
 
     async with AsyncExitStack() as members:

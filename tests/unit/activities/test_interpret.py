@@ -37,7 +37,6 @@ def _result(**changes: Any) -> TurnResult:
 @settings(max_examples=settings().max_examples // 5)
 @given(data=st.data(), written=st.sampled_from(["{}", "  {}\n", "```json\n{}\n```", "```\n{}\n```\n"]))
 def test_json_of_the_requested_shape_is_read_as_the_answer(kind: str, data: st.DataObject, written: str) -> None:
-    """It may be wrapped in a Markdown fence."""
     answer = data.draw(contracts(TASK_TYPES[kind].answer_type))
     text = written.replace("{}", answer.model_dump_json(exclude={"kind"}))
 
@@ -63,7 +62,6 @@ def test_a_judge_reply_is_read_in_exactly_one_form(value: object, name: str) -> 
 
 
 def test_a_malformed_reply_states_the_reason() -> None:
-    """A reply that is not the requested JSON gets a reason for the model; neither depth nor length breaks it."""
     cases = [
         ("Perhaps so.", "input: Invalid JSON: expected value at line 1 column 1"),
         ('{"answer": "a", "gaps": []', "input: Invalid JSON: EOF while parsing an object at line 1 column 26"),
@@ -78,12 +76,10 @@ def test_a_malformed_reply_states_the_reason() -> None:
 
 
 def test_an_answer_cites_at_most_forty_sources() -> None:
-    """Refs beyond the first forty are removed from the findings, which are all kept."""
     findings = [
         FindingDraft(claim=f"Claim {number}", source_refs=[f"S{number}", "S0"], quote="", confidence=90)
         for number in range(60)
     ]
-
     result = interpret(_reply(WORK.model_copy(update={"findings": findings}).model_dump_json()), WorkAnswer)
 
     assert isinstance(result.answer, WorkAnswer)
@@ -92,7 +88,6 @@ def test_an_answer_cites_at_most_forty_sources() -> None:
 
 
 def test_truncated_refused_and_empty_replies_are_not_read_as_answers() -> None:
-    """They keep their own stop reason even if they look like an answer, and their text is cut."""
     for stop in ("truncated", "refused", "empty"):
         text = WORK.model_dump_json() + " " * 5_000
         assert interpret(_reply(text, stop), WorkAnswer) == _result(stop=stop, text=text[:2_000])

@@ -57,7 +57,6 @@ def test_exceptions_are_logged_without_their_messages() -> None:
 def test_an_unretrieved_task_exception_is_logged_without_its_message() -> None:
     """Only asyncio's first line is kept; the others show the whole task, exception included."""
     message = "Task exception was never retrieved\nfuture: <Task finished exception=ValueError('words')>"
-
     told = _formatted("asyncio", message)
 
     assert told == "WARNING asyncio: Task exception was never retrieved"
@@ -77,9 +76,7 @@ def _record(message: str, **extra: object) -> logging.LogRecord:
 
 
 def test_a_message_cannot_forge_records() -> None:
-    """Whatever a message holds, a record is one line of JSON, or one of text, and nothing of it is lost."""
     record = _record(HOSTILE, forged=HOSTILE, secret=object())
-
     line = JsonFormatter().format(record)
     told = json.loads(line)
 
@@ -92,11 +89,9 @@ def test_a_message_cannot_forge_records() -> None:
 
 
 def test_a_log_record_is_standard_json_of_at_most_16_kib() -> None:
-    """This holds for whatever a library logs, including NaN."""
     long = "word " * 10_000
     record = _record(long, text=long, texts=[long], rate=math.nan)
     record.exc_info = (ValueError, ExceptionGroup(long, [ValueError(long)]), None)
-
     line = JsonFormatter(redacts=False).format(record)
     told = json.loads(line, parse_constant=pytest.fail)
 
@@ -106,7 +101,6 @@ def test_a_log_record_is_standard_json_of_at_most_16_kib() -> None:
 
 
 async def test_log_records_name_their_session_workflow_and_activity() -> None:
-    """They also name run, agent, attempt and tenant, even from a thread of the activity."""
     environment = ActivityEnvironment()
     environment.info = dataclasses.replace(
         environment.info,
@@ -146,7 +140,6 @@ async def test_log_records_name_their_session_workflow_and_activity() -> None:
 def test_a_failed_workflow_task_is_logged_with_its_workflow() -> None:
     """The SDK logs it outside the workflow and passes the identity itself."""
     whose = {"workflow_id": "s/0123456789ab/webhook", "run_id": "run", "workflow_type": "Webhook", "attempt": 5}
-
     told = json.loads(JsonFormatter().format(_record("Failed activation", temporal_workflow=whose)))
 
     assert {**whose, "session": "s"}.items() <= told.items()
@@ -165,7 +158,6 @@ def test_log_records_of_every_logger_state_the_cause(code: int, kind: type[Excep
         wrapped.__cause__.__cause__ = OSError(code, CANARY, CANARY)
     record = _record("Failed encoding completion")
     record.exc_info = (RuntimeError, wrapped, None)
-
     told = json.loads(JsonFormatter().format(record))
 
     named = "OSError" if kind is OSError else kind.__name__

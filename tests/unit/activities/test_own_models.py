@@ -81,7 +81,6 @@ def settings(folder: Path, **given: object) -> Settings:
 
 
 async def test_an_entry_point_provider_runs_a_whole_session(gateway: type[Gateway], tmp_path: Path) -> None:
-    """Agents get the models that they name, and every call is charged at that model's price."""
     (tmp_path / "law.toml").write_text(CREW)
     request = SessionRequest(goal="What do the contracts say?", crew="law", review="never")
 
@@ -119,7 +118,6 @@ async def test_an_entry_point_provider_runs_a_whole_session(gateway: type[Gatewa
 async def test_an_unusable_provider_is_refused_with_the_remedy(
     tmp_path: Path, given: dict[str, object], problem: str
 ) -> None:
-    """The error names the setting or entry point."""
     chosen = settings(tmp_path / "state", **given)
 
     async with AsyncExitStack() as closing:
@@ -141,10 +139,8 @@ async def test_an_agents_model_without_a_price_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("gateway")
 async def test_a_named_model_is_reserved_at_the_price_of_its_fallback_too(tmp_path: Path) -> None:
-    """The reservation covers the model that answers while the agent's own is unavailable."""
     chosen = settings(tmp_path / "state", fallback_models={"medium": "house-l"})
     crew = Crew.model_validate(tomllib.loads(crew_text("law", lawyer='model = "house-s"')))
-
     async with AsyncExitStack() as closing:
         models = name_models(build_models(chosen, "house", closing), [crew])
 
@@ -153,7 +149,6 @@ async def test_a_named_model_is_reserved_at_the_price_of_its_fallback_too(tmp_pa
 
 
 def test_a_missing_model_error_names_both_remedies(install: Callable[..., None]) -> None:
-    """Without a key or the plug-in of the offline model, the message asks for one of them."""
     install()
 
     with pytest.raises(SettingsError, match=r"ANTHROPIC_API_KEY.*install chargehand-plugins"):

@@ -88,8 +88,6 @@ def test_an_invalid_own_tool_is_refused_with_the_remedy(folder: Path, text: str,
 
 
 async def test_own_tools_run_within_a_turn_unless_declared_as_a_step() -> None:
-    """With `own_step=True` each call is a separate activity."""
-
     @tool(capabilities=[])
     def quick() -> str:
         """Read."""
@@ -107,7 +105,6 @@ async def test_own_tools_run_within_a_turn_unless_declared_as_a_step() -> None:
 
 
 async def test_a_dependency_is_opened_once_and_closed_with_the_worker() -> None:
-    """Two tools share what one provider opens."""
     events: list[str] = []
 
     @asynccontextmanager
@@ -135,8 +132,6 @@ async def test_a_dependency_is_opened_once_and_closed_with_the_worker() -> None:
 
 
 async def test_a_dependency_that_cannot_be_opened_is_named() -> None:
-    """The worker does not start without it."""
-
     def open_shop() -> str:
         raise OSError("no route")
 

@@ -159,7 +159,6 @@ def test_no_prompt_contradicts_itself(name: str) -> None:
 
 @pytest.mark.parametrize("name", CREWS)
 def test_no_prompt_repeats_a_sentence(name: str) -> None:
-    """This covers system texts and tool descriptions."""
     for prompt in _prompts(name):
         listed = re.sub(r" Tools: .*", "", prompt.call.system)
         text = "\n".join([listed, *(tool.description for tool in prompt.call.tools)])
@@ -186,7 +185,6 @@ def test_every_prompt_ends_with_the_language_and_data_rules(name: str) -> None:
 
 @pytest.mark.parametrize("name", CREWS)
 def test_every_prompt_explains_all_its_fields_and_choices(name: str) -> None:
-    """The text names each field and choice of the answer, and only tools and agents that are available."""
     for prompt in _prompts(name):
         call, text = prompt.call, prompt.call.system
         properties, choices = _vocabulary(call.answer_schema)
@@ -240,6 +238,5 @@ RENEW = (
 
 
 def test_every_prompt_matches_its_reviewed_file() -> None:
-    """Every kind of turn has a prompt, and no file is left over."""
     assert prompt_files() == {file.name: file.read_text(encoding="utf-8") for file in GOLDEN.iterdir()}, RENEW
     assert {task.kind for _, task in TASKS.values()} == set(TASK_TYPES)

@@ -46,7 +46,6 @@ def test_every_setting_is_known_to_commands() -> None:
 
 
 def test_unknown_chargehand_variables_are_reported() -> None:
-    """A misspelled name gets a suggestion; settings of commands and of other programs are ignored."""
     environment = {
         "CHARGEHAND_ENCRYPTION_KEY": "",
         "CHARGEHAND_WEATHER": "fine",
@@ -139,7 +138,6 @@ def _wrong_values() -> Iterator[tuple[str, str]]:
 def test_wrong_setting_values_are_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message is short and readable, never shows a secret, and covers settings of plug-ins."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
     for name, value in _wrong_values():
         with monkeypatch.context() as environment:
@@ -154,7 +152,6 @@ def test_wrong_setting_values_are_refused_by_name(
 
 @pytest.mark.parametrize("place", ["/dev/null/state", "/proc/state", "/etc/passwd"])
 def test_an_unwritable_state_directory_is_refused_by_setting_name(place: str) -> None:
-    """The worker does not start if it cannot store anything, whatever the reason."""
     with pytest.raises(SettingsError, match="CHARGEHAND_STATE_DIR"):
         require_writable(Path(place))
 
@@ -187,7 +184,6 @@ _HOSTILE = {
 def test_hostile_setting_values_are_accepted_or_refused_by_name(
     hostile: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No value causes a traceback, or reaches the terminal unescaped or in full length."""
     for field, info in settings_type().model_fields.items():
         name = str(info.validation_alias or f"CHARGEHAND_{field.upper()}")
         with monkeypatch.context() as environment:

@@ -22,11 +22,9 @@ _REF = st.from_regex(r"\A[a-z]{1,3}://[a-z.]{0,9}(#L[0-9]{1,2})?\Z|\A[a-z]{1,9}\
 
 @given(st.lists(_REF, max_size=12), st.data())
 def test_shortening_and_expanding_refs_preserves_the_text(refs: list[str], data: st.DataObject) -> None:
-    """The shortened refs are no longer than the originals."""
     cited = data.draw(st.lists(st.sampled_from(refs or [""]), max_size=6))
     text = " ".join(f"It is so [{ref}], is it [no.md]?" for ref in cited)
     names = ShortRefs(refs)
-
     shortened = names.shorten(text)
 
     assert names.expand(shortened) == text
@@ -43,11 +41,9 @@ def test_every_citation_form_is_expanded() -> None:
 
 
 def test_answers_have_full_refs_everywhere_except_in_quotations() -> None:
-    """Refs in fields, prose and typed data are expanded; quoted text stays as written."""
     finding = FindingDraft(claim="So [p1].", source_refs=["p1", "[p2]", LEASE, "p7"], quote="as in [p1]", confidence=9)
     answer = WorkAnswer(status="success", content="So [p2].", findings=[finding], confidence=9, gaps=["why [p3]"])
     typed = answer.model_copy(update={"data": {"source": "p1", "priority": "p1", "why": ["see [p2]"]}})
-
     told = REFS.expand_answer(typed)
 
     assert told.content == f"So [{LEASE}]."
@@ -73,10 +69,8 @@ def test_answers_have_full_refs_everywhere_except_in_quotations() -> None:
     ],
 )
 def test_tool_arguments_that_can_be_refs_are_expanded(name: str, written: JsonValue, used: JsonValue) -> None:
-    """A `url` or `document` argument is expanded; a search query with the same letters is not."""
     call = ToolCall(id="1", tool="t", arguments={name: written})
     reply = ModelReply(stop="tools", tool_calls=(call,), model="m", provider="p")
-
     [made] = interpret(reply, WorkAnswer, refs=REFS).tool_calls
 
     assert made.arguments == {name: used}
@@ -92,10 +86,8 @@ def _read(*refs: str) -> Round:
 
 
 def test_a_growing_conversation_keeps_its_short_refs() -> None:
-    """Each source is introduced once with a stable number; messages already sent are sent again unchanged."""
     rounds = (_read(PAGE, LEASE), _read(QUERY, PAGE), _read("b.md#L1"))
     task = WorkTask(goal="", instruction="i", rounds=rounds)
-
     sent = [task.model_copy(update={"rounds": rounds[:number]}).messages(None, TODAY) for number in range(4)]
 
     assert all(later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(sent))
@@ -110,7 +102,6 @@ def test_a_restarted_conversation_keeps_its_short_refs() -> None:
     """It uses the numbers of the conversation before it, and says what they refer to."""
     before = WorkTask(goal="", instruction="i", rounds=(_read(PAGE, LEASE),))
     anew = WorkTask(goal="", instruction="i", summary=f"So [{LEASE}].", known=(PAGE, LEASE), rounds=(_read(QUERY),))
-
     [first, *_] = anew.messages(None, TODAY)
 
     assert before.refs.name(LEASE) == anew.refs.name(LEASE) == "p2"

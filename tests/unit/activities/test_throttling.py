@@ -39,15 +39,12 @@ def failure(retry_after: float | None = None, *, is_final: bool = False) -> Prov
 
 
 class Watched:
-    """A breaker, its clock and the calls in progress."""
-
     def __init__(self) -> None:
         self.time = 0.0
         self.breaker = Breaker(CARD, _pause, lambda: self.time)
         self.calls: list[AbstractContextManager[None]] = []
 
     def begin(self) -> bool:
-        """Make a call, if the breaker allows it."""
         place = self.breaker.take_place()
         if place is None:
             return False
@@ -57,7 +54,6 @@ class Watched:
         return True
 
     def end(self, error: BaseException | None = None, *, number: int = 0) -> None:
-        """End one of the calls in progress."""
         call = self.calls.pop(number)
         assert not call.__exit__(type(error) if error else None, error, None)
 
@@ -116,7 +112,6 @@ def test_a_failing_model_is_probed_by_one_call_at_a_time() -> None:
 
 
 def test_an_occasional_throttled_call_does_not_slow_the_others() -> None:
-    """With one call in 30 throttled, as many calls run as before."""
     watched = Watched()
     while len(watched.calls) < 20:
         assert watched.begin()
@@ -128,8 +123,6 @@ def test_an_occasional_throttled_call_does_not_slow_the_others() -> None:
 
 
 def test_waiting_calls_are_admitted_in_order() -> None:
-    """A cancelled call does not lose the others their place."""
-
     async def run() -> list[int]:
         watched, order = Watched(), list[int]()
         for _ in range(3):

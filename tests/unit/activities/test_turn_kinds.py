@@ -32,7 +32,6 @@ CREW = Crew(
 
 
 def test_an_agents_system_text_describes_only_that_agent() -> None:
-    """It has only the agent's own prompt; only a reviewer is asked for issues."""
     text = WorkTask.system_text(CREW, "reader")
 
     assert text.startswith("You are the reader.\n\nRead it closely, then answer.\n\nUse up to 8 tools at once")
@@ -42,7 +41,6 @@ def test_an_agents_system_text_describes_only_that_agent() -> None:
 
 
 def test_the_deep_profile_allows_longer_answers_and_asks_for_notes() -> None:
-    """An agent may write 1,500 words instead of 600, and is told to note what it finds."""
     deep, standard = (
         WorkTask.system_text(CREW, "reader", ANYWHERE._replace(profile=profile)) for profile in ("deep", "standard")
     )
@@ -52,7 +50,6 @@ def test_the_deep_profile_allows_longer_answers_and_asks_for_notes() -> None:
 
 
 def test_the_fixed_part_of_an_agents_prompt_is_short() -> None:
-    """The rules and the answer schema have at most 1,700 characters: 425 tokens."""
     rules = WorkTask.system_text(CREW, "reader").replace(READER.prompt, "")
     shape = to_json(answer_schema(WorkTask.answer_type)).decode()
 
@@ -64,7 +61,6 @@ def test_provider_items_are_sent_back_unchanged() -> None:
     call = ToolCall(id="1", tool="read_document", arguments={"name": "a.md"})
     bad = ToolResult(call_id="1", tool="read_document", ok=False)
     past = Round(calls=(call,), results=(bad,), provider_items=({"id": 7},))
-
     _, asked, told = WorkTask(goal="g", instruction="i", rounds=(past,)).messages(Catalog(), TODAY)
 
     assert asked == Message(role="assistant", calls=(call,), provider_items=({"id": 7},))
@@ -73,10 +69,8 @@ def test_provider_items_are_sent_back_unchanged() -> None:
 
 @given(count=st.integers(0, 3_000), length=st.integers(1, 50))
 def test_a_catalogue_is_cut_between_lines(count: int, length: int) -> None:
-    """Entries that do not fit are omitted whole and counted."""
     lines = [f"- {'ü' * length}{number} (md, 0 lines)" for number in range(count)]
     entries = tuple(DocumentEntry(name=f"{'ü' * length}{number}", kind="md") for number in range(count))
-
     shown = catalog_text(Catalog(documents=entries)).splitlines()
 
     kept = [line for line in shown if line.startswith("- ")]
@@ -91,7 +85,6 @@ _OTHER = "Hotels may cost 160 EUR a night, breakfast included, in every city but
 
 
 def test_tool_results_never_repeat_text_to_the_model() -> None:
-    """Each passage and title is shown once, and what the model itself wrote is not shown at all."""
     call = ToolCall(id="1", tool="query_data", arguments={"sql": "SELECT 1"})
     results = [
         ToolResult(call_id="1", tool="query_data", sources=(Source(ref="sql:1", title="SELECT 1", quote="1"),)),
@@ -111,7 +104,6 @@ def test_tool_results_never_repeat_text_to_the_model() -> None:
             ),
         ),
     ]
-
     shown = ShownText(WHOLE, "")
     texts = [shown.render(result, call).split("<data>\n", 1)[1].removesuffix("\n</data>") for result in results]
 

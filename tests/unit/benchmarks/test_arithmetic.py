@@ -27,13 +27,11 @@ COST = SessionCost(
 
 
 def test_the_saved_costs_of_the_last_run_can_be_read() -> None:
-    """The guide's example starts from them."""
     assert all(value > 0 for value in asdict(kept_cost()).values())
 
 
 @pytest.mark.parametrize("sessions", [1_000, 10_000, 100_000, 1_000_000])
 def test_the_recommended_setup_carries_the_peak_with_one_worker_down(sessions: int) -> None:
-    """Slots, cores, shards and partitions suffice for the calls and tasks of the busiest second."""
     demand = Demand(sessions)
     told = setup(COST, demand)
     left = told.worker_processes - 1
@@ -51,7 +49,6 @@ _COEFFICIENTS = st.integers(-1_000, 1_000)
 
 @given(_COEFFICIENTS, _COEFFICIENTS, _COEFFICIENTS)
 def test_a_parabola_is_recovered_from_three_points(constant: int, linear: int, square: int) -> None:
-    """The curve through three points of a parabola is that parabola."""
     points = [(x, constant + linear * x + square * x**2) for x in (5, 20, 100)]
 
     assert parabola(points) == pytest.approx((constant, linear, square), abs=1e-6)
@@ -59,7 +56,6 @@ def test_a_parabola_is_recovered_from_three_points(constant: int, linear: int, s
 
 @given(st.integers(1, 1_000), st.sampled_from((0.5, 1, 2, 3)))
 def test_the_exponent_of_a_power_law_is_recovered(factor: int, power: float) -> None:
-    """Points on the curve c·x^k give k, whatever the factor c."""
     assert exponent([(x, factor * x**power) for x in (2, 5, 10, 20)]) == pytest.approx(power)
 
 

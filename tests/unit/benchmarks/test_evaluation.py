@@ -20,14 +20,12 @@ from chargehand_plugins.testing import report_of
 
 
 def test_the_sign_test_is_exact() -> None:
-    """It gives known values of the binomial distribution and is symmetric."""
     assert (sign_test(0, 0), sign_test(1, 1), sign_test(5, 0), sign_test(8, 2)) == (1.0, 1.0, 0.0625, 0.109375)
     assert sign_test(0, 6) == sign_test(6, 0) == 2 / 64
 
 
 @pytest.mark.parametrize("differences", [[0.5], [0.0, 0.0, 1.0], [-1.0, 0.25, 0.5, 0.5, -0.125]])
 def test_the_bootstrap_interval_lies_within_the_observed_differences(differences: list[float]) -> None:
-    """Its ends are in order and reproducible."""
     low, high = bootstrap(differences)
 
     assert min(differences) - 1e-9 <= low <= high <= max(differences) + 1e-9
@@ -43,7 +41,6 @@ def test_pass_hat_is_the_probability_that_k_drawn_runs_all_pass() -> None:
 
 
 def test_a_citation_is_valid_only_if_a_tool_returned_its_words() -> None:
-    """An unknown number, a source that no tool returned or words that are not in it make it invalid."""
     sources = [
         Source(ref="a", quote="It  stops."),
         Source(ref="b", quote="It stops."),
@@ -124,7 +121,6 @@ def test_routing_is_scored_by_the_agents_that_started_each_subtask() -> None:
 
 
 def evaluated(backend: str, *passed: bool, **more: float) -> Evaluated:
-    """Make scores, one per case."""
     scores: list[Mapping[str, object]] = [
         {"case": f"c{number}", "passed": each, "completed": True, **more} for number, each in enumerate(passed)
     ]
@@ -188,7 +184,6 @@ def test_every_edition_of_fanoutqa_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 async def test_the_oracle_executes_what_the_limits_allow_and_names_the_rest(client: Client, tmp_path: Path) -> None:
-    """With 20 turns it plans what fits and names the rest; with 300 it executes all subtasks."""
     sample = read_datasets(["fanoutqa-sample"])["fanoutqa-sample"]
     dataset = sample.model_copy(update={"cases": (sample.cases[0], sample.cases[-1])})
     largest = dataset.model_copy(update={"cases": dataset.cases[-1:]})

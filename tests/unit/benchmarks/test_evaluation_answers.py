@@ -101,7 +101,6 @@ def test_only_the_golden_answer_passes_in_any_form(
     ],
 )
 def test_figures_units_and_dates_are_compared_by_value(golden: GoldenAnswer, said: str, *, right: bool) -> None:
-    """Formats do not matter; a different figure, unit, date, currency or bound does, and so does a denial."""
     assert check_answer(golden, said).right is right
 
 

@@ -85,7 +85,6 @@ async def test_the_golden_actions_of_our_desks_are_valid_tool_calls(name: str) -
 
 
 async def test_a_desk_tool_calls_the_service_and_looks_up_outcomes() -> None:
-    """A call that was not applied yields nothing, an applied one its result; a refusal changes nothing."""
     desk = read_desk("bookshop", None)
     with serve(desk, 0) as service:
         service.begin("c")
@@ -119,7 +118,6 @@ def test_a_repeated_call_is_applied_twice_and_reported() -> None:
 
 
 def test_a_conversation_is_scored_by_its_database_and_its_messages() -> None:
-    """Missing changes, extra changes and unsaid facts are problems; for an oracle, detours too."""
     desk, task = bookshop_task("cancel-one")
     *_, cancel = task.actions
     away = Action(name="change_address", arguments={"order": "B-101", "address": "1 North Gate"})
@@ -139,7 +137,6 @@ def test_a_conversation_is_scored_by_its_database_and_its_messages() -> None:
 
 
 async def test_the_scripted_customer_confirms_each_change_first() -> None:
-    """Each step starts with its change, and the customer confirms only the step that was asked about."""
     desk, task = bookshop_task("move-and-cancel")
     user = ScriptedUser(task.says)
 
@@ -196,6 +193,5 @@ def test_a_checkout_of_tau2_is_read_with_its_own_tools(tmp_path: Path, monkeypat
 
 
 def test_a_folder_that_is_not_a_tau2_checkout_is_refused(tmp_path: Path) -> None:
-    """The message names the missing file and what the option expects."""
     with pytest.raises(NoDataset, match=r"db\.json is missing: --tau2 needs a checkout"):
         read_desk("tau2-airline", tmp_path)

@@ -17,7 +17,6 @@ INSTALLED = Path(sys.executable).parent / "temporal"
 def test_the_temporal_program_on_the_path_is_preferred(
     version: str, *, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is used unless it is too old for the server settings."""
     own = tmp_path / "temporal"
     own.write_text(f"#!/bin/sh\necho temporal version {version}\n", encoding="utf-8")
     own.chmod(0o755)
@@ -39,7 +38,6 @@ def test_a_modified_bundled_temporal_program_is_not_started(tmp_path: Path, monk
 
 
 def test_log_lines_of_an_earlier_worker_are_not_shown_for_the_next(tmp_path: Path) -> None:
-    """A problem that has since been fixed is not reported for the worker that starts now."""
     log = tmp_path / "worker.log"
     log.write_text(f"no crew 'a'\n{WORKER_STARTS}\nno crew 'b'\n{WORKER_STARTS}\n", encoding="utf-8")
     assert last_lines(log) == ""
@@ -60,7 +58,6 @@ def test_a_server_that_exits_during_startup_is_reported_as_exited(tmp_path: Path
 
 
 def test_only_problems_of_the_running_worker_are_shown(tmp_path: Path) -> None:
-    """Problems of an earlier worker, and records of other loggers, are not repeated after a run."""
     record = "2026-11-29 10:00:00,000 ERROR chargehand.worker: "
     log = tmp_path / "worker.log"
     assert reported_problems(log) == []

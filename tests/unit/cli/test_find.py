@@ -17,7 +17,6 @@ def _summary(name: str, minute: int, follows: str = "", **fields: object) -> Ses
 
 
 def test_follow_ups_are_listed_below_the_session_they_follow() -> None:
-    """The thread with the newest session comes first, each in its own order; a waiting session says for what."""
     found = [
         _summary("c", 4, "b", state="running", ended_at=None, step="awaiting_approval", waiting_for="a decision"),
         _summary("other", 3, stop_reason="deadline", cost_usd=0.5, crew="research", goal="What\x1b[2J?"),
@@ -25,7 +24,6 @@ def test_follow_ups_are_listed_below_the_session_they_follow() -> None:
         _summary("lost", 1, "gone"),
         _summary("a", 0),
     ]
-
     lines = [" ".join(line.split()[2:]) for line in session_lines(found)]
 
     assert lines == [
@@ -40,7 +38,6 @@ def test_follow_ups_are_listed_below_the_session_they_follow() -> None:
 
 
 def test_since_accepts_an_age_or_a_date() -> None:
-    """Ages count back from now, dates are local, and other values are refused with the option's name."""
     since = read_moment("2h")
 
     assert timedelta(hours=2) <= datetime.now(UTC) - since < timedelta(hours=2, minutes=5)

@@ -40,7 +40,6 @@ def test_each_change_is_printed_as_one_line() -> None:
     lines: list[str] = []
     times = iter([at(0), at(1), at(1), at(1), at(2), at(3), at(3)])
     shown = Lines(write=lines.append, clock=lambda: next(times, at(3)))
-
     shown.update(status(_RUNNING, _AFTER))
     shown.update(status(_RUNNING, _AFTER))
     shown.update(status(_DONE, _AFTER))
@@ -57,7 +56,6 @@ def test_each_change_is_printed_as_one_line() -> None:
 
 
 def test_the_tree_shows_every_subtask_with_its_state() -> None:
-    """One branch a subtask: who does what, how far it is, how long it has run."""
     failed = SubtaskRecord(id="T3", agent="analyst", instruction="Count.", state="failure", reason="no_answer",
                            attempts=3, started_at=at(0), ended_at=at(2))  # fmt: skip
 
@@ -144,7 +142,6 @@ def test_a_session_waiting_for_its_user_shows_the_command_to_type() -> None:
 
 
 def test_the_elapsed_time_of_an_ended_session_does_not_grow() -> None:
-    """It matches the report, even in a tree that was opened before the session began."""
     ended = status(_DONE, state="finished", started_at=at(1), ended_at=at(3))
 
     assert "2.0 s" in drawn(ended, moment=at(50)).splitlines()[1]

@@ -20,7 +20,6 @@ _FILE = "worker_main.py"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with a worker program."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / _FILE).touch()
@@ -42,7 +41,6 @@ def locate(
 
 
 def test_a_project_runs_an_embedded_server(project: Path, tmp_path: Path) -> None:
-    """It starts the worker next to this command's virtual environment, with a state directory beside it."""
     location = locate(tmp_path, project)
 
     state = project / ".chargehand"
@@ -78,7 +76,6 @@ def test_options_take_precedence_over_the_environment(project: Path, tmp_path: P
     """Environment variables override the defaults."""
     environment = {f"CHARGEHAND_{name}": f"/set/{name}" for name in ("STATE_DIR", "ARTIFACTS", "TASK_QUEUE")}
     typed: dict[str, Any] = {"state": Path("/typed/state"), "artifacts": "s3://typed/artifacts", "task_queue": "typed"}
-
     found = [locate(tmp_path, project, environment, **options) for options in ({}, typed)]
 
     assert [(each.state, each.artifacts, each.task_queue) for each in found] == [
@@ -97,10 +94,8 @@ def test_a_configured_server_is_used_even_in_a_project(project: Path, tmp_path: 
 
 
 def test_an_address_in_temporals_default_profile_selects_the_server(project: Path, tmp_path: Path) -> None:
-    """The settings file that Temporal's CLI writes counts only if its default profile has an address."""
     file = tmp_path / "config" / "temporalio" / "temporal.toml"
     file.parent.mkdir(parents=True)
-
     found: list[str] = []
     for content in (
         '[profile.other]\naddress = "t:7233"\n',
@@ -130,7 +125,6 @@ def test_the_nearest_chargehand_folder_holds_the_state(project: Path, tmp_path: 
 
 
 def test_without_server_and_worker_the_error_says_what_to_set(tmp_path: Path) -> None:
-    """It names the setting of the worker and the ways to name a server."""
     with pytest.raises(NoWorkerProgram, match=r"set CHARGEHAND_WORKER .*--address HOST:PORT, TEMPORAL_ADDRESS"):
         locate(tmp_path)
 
@@ -140,7 +134,6 @@ def test_without_server_and_worker_the_error_says_what_to_set(tmp_path: Path) ->
 def test_messages_name_the_command_as_the_user_can_run_it(
     called: str, *, on_path: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bare name is used if a shell finds it, otherwise the path by which it was called, relative to here."""
     (tmp_path / "chargehand").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path) if on_path else os.devnull)
     here = Path.cwd() / called if called.startswith(".venv") else Path(called)
@@ -152,7 +145,6 @@ def test_messages_name_the_command_as_the_user_can_run_it(
 
 @pytest.mark.slow
 def test_cli_startup_imports_no_slow_modules() -> None:
-    """The keeper needs only the standard library; following loads no page templates, and help no contracts."""
     cases = [
         (
             "import chargehand_cli.embedded.keeper, chargehand_cli.embedded.user",
@@ -183,7 +175,6 @@ def test_saved_session_files_can_be_read_back(tmp_path: Path) -> None:
 
 
 def test_no_session_id_escapes_the_sessions_folder(tmp_path: Path) -> None:
-    """Whatever its id, the files of a session can be created exactly one level below that folder."""
     for session_id in ("../../etc", "a/b", "..", ".", "a\0b", "ü" * 500):
         folder = SessionFiles(tmp_path, session_id).folder
         folder.mkdir(parents=True)

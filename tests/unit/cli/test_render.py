@@ -55,7 +55,6 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_the_terminal_shows_the_answer_at_every_width(width: int) -> None:
-    """It shows the outcome, the answer, open points and one line per source; a pipe gets the same."""
     query = Source(ref="sql:d932a81d", title="SELECT 1", quote="n\n1", about="outages.csv: sum of minutes")
     manual = Source(ref="manual.pdf#page=2", title="Manual > 3 Oil > 3.1 When", quote="every six months")
     of = report(answer="They are **tested** [S1], “every six months” [S2].", sources=(query, manual))
@@ -78,7 +77,6 @@ def test_the_terminal_shows_the_answer_at_every_width(width: int) -> None:
 
 
 def test_markdown_contains_the_whole_report() -> None:
-    """The order is answer, contradictions, gaps, numbered sources, claims and usage."""
     assert report_markdown(report()) == (
         "They are **tested** twice a year [S1], and [S2] agrees.\n\n"
         "## Contradictions\n\n- the interval\n  - 6 months [S1]\n  - a year [S2]\n  - *S1*\n\n"
@@ -106,7 +104,6 @@ _ON_THE_PAGE = (
 
 
 def test_the_page_contains_the_whole_report() -> None:
-    """It includes both drawings, and every citation links to its source."""
     page = Page(report_page(report(), trace()))
 
     assert [part for part in _ON_THE_PAGE if part not in page.words] == []
@@ -116,7 +113,6 @@ def test_the_page_contains_the_whole_report() -> None:
 
 
 def test_unverified_claims_are_marked_as_unverified() -> None:
-    """Text and page show the status of each claim, and a warning when no model wrote the report."""
     made = report(stop_reason="unwritten", notice="No model could write <this>.")
 
     page, markdown = Page(report_page(made)), report_markdown(made)
@@ -146,11 +142,9 @@ _GRADES = (
 
 
 def test_a_report_shows_files_waste_grades_and_judge_confidence() -> None:
-    """Files have their sizes; waste and an open reservation are shown next to the cost."""
     made = report(
         artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED, grades=_GRADES, reserved_usd=Decimal("0.5")
     )
-
     page, markdown = Page(report_page(made, trace())), report_markdown(made)
     words = page.words
 
@@ -167,7 +161,6 @@ def test_a_report_shows_files_waste_grades_and_judge_confidence() -> None:
 
 
 def test_a_disclaimer_is_shown_below_the_answer() -> None:
-    """Text and page show the crew's disclaimer, and nothing if it has none."""
     made = report(disclaimer="No <legal> advice.")
 
     page, markdown = Page(report_page(made)), report_markdown(made)
@@ -180,7 +173,6 @@ def test_a_disclaimer_is_shown_below_the_answer() -> None:
 
 @pytest.mark.parametrize("notice", ["", "No model could write this."])
 def test_the_notice_at_the_start_of_an_answer_is_shown_once(notice: str) -> None:
-    """It appears above the answer, which otherwise keeps its beginning."""
     answer = "**26 knots.** The rest follows."
     made = report(notice=notice, answer=f"*{notice}*\n\n{answer}" if notice else answer)
 
@@ -189,7 +181,6 @@ def test_the_notice_at_the_start_of_an_answer_is_shown_once(notice: str) -> None
 
 
 def test_a_plan_is_drawn_from_left_to_right_by_dependency() -> None:
-    """Each subtask is to the right of all its dependencies, with an edge from each."""
     drawing = plan_graph(report().subtasks)
 
     left = {name: float(x) for x, name in re.findall(r'<text x="(\d+)" [^>]*>(T\d) · ', drawing)}
@@ -198,7 +189,6 @@ def test_a_plan_is_drawn_from_left_to_right_by_dependency() -> None:
 
 
 def test_the_timeline_has_a_lane_for_each_active_agent() -> None:
-    """Bars are on the lane of their workflow, failures are marked, and what still runs extends to the end."""
     drawing = timeline(trace())
 
     lanes = re.findall(r"</title>([^<]+)</text>", drawing)
@@ -217,7 +207,6 @@ def test_the_timeline_has_a_lane_for_each_active_agent() -> None:
 
 
 def test_amounts_and_errors_are_worded_for_people() -> None:
-    """A tiny cost is shown as "< $0.0001", and a refusal never mentions a class name."""
     assert [dollars(Decimal(each)) for each in ("0.00009", "0.0001", "1")] == ["< $0.0001", "$0.0001", "$1.00"]
     told = {
         "Invalid PlanDecision: x": "The plan decision is invalid: x",

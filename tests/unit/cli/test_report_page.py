@@ -59,7 +59,6 @@ def test_pictures_made_by_agents_are_embedded_in_the_page() -> None:
     made = tuple(_artifact(name, content, number) for number, (name, content) in enumerate(contents.items()))
     gone = _artifact("gone.png", _PNG, 99)
     read = _reader({each.uri: contents[each.name] for each in made})
-
     pictures = attach_pictures((*made, gone), read)
     page = Page(report_page(report(artifacts=(*made, gone)), attachments=Attachments(pictures)))
 
@@ -82,10 +81,8 @@ _DRAWING = """\
 
 
 def test_a_safe_svg_is_embedded_in_the_page() -> None:
-    """An SVG of shapes, text and embedded pictures is shown as an image, in which a browser runs nothing."""
     content = _DRAWING.replace("PART", '<image href="data:image/png;base64,aGk="/>').encode()
     made = _artifact("chart.svg", content)
-
     page = Page(
         report_page(report(artifacts=(made,)), attachments=Attachments(attach_pictures((made,), lambda _: content)))
     )
@@ -143,7 +140,6 @@ def test_an_unsafe_svg_is_not_embedded(part: str) -> None:
 
 
 def test_an_svg_with_entities_is_not_embedded() -> None:
-    """Expanding and file-reading entities are both refused, and so is a document of another vocabulary."""
     made = _artifact("chart.svg", b"<svg/>")
     hostile = [
         '<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><svg xmlns="http://www.w3.org/2000/svg">&b;</svg>',
@@ -158,7 +154,6 @@ def test_an_svg_with_entities_is_not_embedded() -> None:
 
 
 def test_pictures_are_bounded_in_bytes_and_number() -> None:
-    """A picture that is too large, whatever size it claims, or one too many is left out, so pages stay small."""
     large = _PNG + b"\0" * MOST_PICTURE_BYTES
     liar = _artifact("liar.png", large, 1).model_copy(update={"bytes": 9})
     many = [_artifact(f"{number}.png", _PNG, number) for number in range(2, 3 + MOST_PICTURES)]
@@ -171,7 +166,6 @@ def test_pictures_are_bounded_in_bytes_and_number() -> None:
 
 
 def test_pictures_in_an_answer_become_links() -> None:
-    """An artifact is linked to its single copy below; an outside picture is replaced by its text."""
     html = safe_html(
         "See ![the <chart>](charts/chart.png), ![a pixel](https://evil.example/x.gif).", (), {"chart.png": 1}
     )
@@ -180,7 +174,6 @@ def test_pictures_in_an_answer_become_links() -> None:
 
 
 def test_a_source_shows_its_quotation_in_context(tmp_path: Path) -> None:
-    """For an uploaded text, the page shows the lines around the quotation and marks the claim's words."""
     documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "boilers.md").write_text(
@@ -191,7 +184,6 @@ def test_a_source_shows_its_quotation_in_context(tmp_path: Path) -> None:
     source = Source(ref="boilers.md#L3-L4", quote="Boilers are tested **every** six\n- months, says <law>.")
     moved = Source(ref="boilers.md#L1", quote="words that are not there")
     claim = Claim(text="c", verification="supported", sources=(source.ref,), quote="every six months")
-
     passages = attach_passages((source, moved), uris, partial(read_artifact, artifact_root=store))
     page = report_page(report(sources=(source, moved), claims=(claim,)), attachments=Attachments({}, passages))
 
@@ -205,7 +197,6 @@ def test_a_source_shows_its_quotation_in_context(tmp_path: Path) -> None:
 
 
 def test_passages_are_read_only_from_uploaded_documents() -> None:
-    """Local files, web addresses, missing artifacts and invalid manifests are not read."""
     cases: list[tuple[str, ...]] = [
         ("file:///etc/passwd",),
         ("https://example.org/boilers.md",),
@@ -241,7 +232,6 @@ def test_headings_skip_no_level(answer: str) -> None:
 
 
 def test_a_report_in_a_notebook_runs_no_markup() -> None:
-    """It shows outcome, answer and sources in two kilobytes; model-written markup is shown as text."""
     shown, short = (
         cast("Any", each)._repr_html_()
         for each in (report(answer="<script>alert(1)</script> It is so [S1]."), report())
@@ -253,7 +243,6 @@ def test_a_report_in_a_notebook_runs_no_markup() -> None:
 
 
 def test_numeric_table_columns_are_aligned() -> None:
-    """A column counts as numeric if every cell below its header is a number, with or without a remark."""
     answer = (
         "| a | b | c |\n|---|---|---|\n| 7 valves | 1,995 [S1] | |\n| 8 | €3.5 *(no source)* | |\n| 9 | (unknown) | |"
     )
@@ -263,7 +252,6 @@ def test_numeric_table_columns_are_aligned() -> None:
 
 
 def test_tables_and_scrollable_sections_are_accessible() -> None:
-    """Header cells have a scope, and everything that scrolls is focusable and has a label."""
     page = Page(report_page(report(answer="| a | b |\n|---|---|\n| 1 | 2 |"), trace()))
 
     heads = page.each("scope", "th")
@@ -278,7 +266,6 @@ _DRAWN = ("turn", "tool", "failure", "accent")
 
 
 def test_colours_meet_wcag_aa_contrast() -> None:
-    """In light and dark mode, text has at least 4.5:1 on each background, and bars at least 3:1."""
     light, _, dark = report_style().partition("@media screen and (prefers-color-scheme: dark)")
     palettes = [dict(re.findall(r"--([\w-]+): (#\w{6})", part)) for part in (light, dark)]
 
@@ -302,7 +289,6 @@ def _luminance(colour: str) -> float:
 
 
 def test_subtasks_are_titled_by_the_first_sentence_of_their_instruction() -> None:
-    """List and drawing show the title; the whole instruction can be expanded."""
     instruction = "Compare the ferries' tide tables with the log. Then list every gap, with its date."
     records = tuple(
         SubtaskRecord(
@@ -310,7 +296,6 @@ def test_subtasks_are_titled_by_the_first_sentence_of_their_instruction() -> Non
         )
         for number in (1, 2)
     )
-
     page = report_page(report(subtasks=records))
 
     assert '<span dir="auto" lang="und">Compare the ferries&#39; tide tables with the log</span>' in page
@@ -319,7 +304,6 @@ def test_subtasks_are_titled_by_the_first_sentence_of_their_instruction() -> Non
 
 
 def test_the_page_of_a_session_without_a_report_says_why() -> None:
-    """It shows the plan so far, the reason, the command to continue with, and limits if they are known."""
     cases: list[tuple[SessionState, str, tuple[str, ...]]] = [
         ("executing", "", ("There is no report yet: its subtasks are still running.", "chargehand watch s-1")),
         ("failed", "The model <refused>.", ("There is no report: The model <refused>.", "chargehand trace s-1")),
@@ -339,7 +323,6 @@ def test_the_page_of_a_session_without_a_report_says_why() -> None:
 
 
 def test_a_trace_page_shows_tool_inputs_as_text_and_runs_nothing() -> None:
-    """It contains plan, arguments, results and references; model-written text is escaped."""
     page = trace_page(HOSTILE_TRACE)
 
     assert "<script" not in page
@@ -350,7 +333,6 @@ def test_a_trace_page_shows_tool_inputs_as_text_and_runs_nothing() -> None:
 
 @pytest.mark.parametrize(("language", "stated"), [("de", "de"), ("", "und")])
 def test_page_text_declares_its_language(language: str, stated: str) -> None:
-    """Page, goal and answer have the answer's language or "und"; the page's own words are English."""
     page = report_page(report(language=language, disclaimer="No advice."))
 
     foreign = re.findall(r'<(\w+)[^>]* dir="auto"([^>]*)', page)

@@ -55,7 +55,6 @@ _TYPED: Final[Mapping[str, tuple[object, str, object]]] = {
 
 
 def test_every_option_sets_its_request_field() -> None:
-    """Fields without an option keep their defaults."""
     request = build_request(RequestOptions(goal="What is new?", **{name: row[0] for name, row in _TYPED.items()}), ())  # pyright: ignore[reportArgumentType]  # each of its own type
     read = {path: reduce(getattr, path.split("."), cast("Any", request)) for _, path, _ in _TYPED.values()}
 
@@ -65,12 +64,10 @@ def test_every_option_sets_its_request_field() -> None:
 
 
 def test_options_override_fields_of_a_json_request(tmp_path: Path) -> None:
-    """A file supplies the request; options change single fields and add documents."""
     file = tmp_path / "request.json"
     file.write_text(
         json.dumps({"goal": "What is new?", "documents": [_URI], "limits": {"max_turns": 9, "max_depth": 2}})
     )
-
     request = build_request(RequestOptions(input=str(file), turns=5), (_URI.replace("0", "1"),))
 
     assert request.documents == (_URI, _URI.replace("0", "1"))
@@ -90,7 +87,6 @@ def test_only_a_goal_is_required_and_it_can_come_from_stdin(monkeypatch: pytest.
 
 
 def test_deadlines_accept_common_duration_formats() -> None:
-    """These are seconds, minutes, hours, days and ISO 8601."""
     cases = [
         ("90", 90),
         ("90s", 90),
@@ -107,7 +103,6 @@ def test_deadlines_accept_common_duration_formats() -> None:
 
 
 def test_bad_options_are_refused_by_name() -> None:
-    """Each error names the option or file."""
     cases = [
         (RequestOptions(goal="  a "), "GOAL: must have at least 3 characters"),
         (RequestOptions(goal="What is new?", crew="No Crew"), "--crew: "),
@@ -144,7 +139,6 @@ def test_an_invalid_request_file_is_refused_with_the_reason(monkeypatch: pytest.
     "file", ["~no-such-user/x", "a\0", "\ud800", "/" * 5_000, "/", str(Path(__file__).with_suffix(""))]
 )
 def test_an_unreadable_input_file_is_refused_with_the_reason(file: str) -> None:
-    """This covers requests, plans and edits; the message is short and printable."""
     for read in (
         lambda: build_request(RequestOptions(input=file), ()),
         lambda: read_plan(Path(file)),
@@ -157,7 +151,6 @@ def test_an_unreadable_input_file_is_refused_with_the_reason(file: str) -> None:
 
 
 def test_only_limits_given_as_options_are_raised() -> None:
-    """They have the same formats as in a request; the others stay unchanged."""
     assert build_raised_limits(30, 0.3, "20m") == RaisedLimits(
         max_turns=30, budget_usd=Decimal("0.3"), deadline=timedelta(minutes=20)
     )
@@ -166,7 +159,6 @@ def test_only_limits_given_as_options_are_raised() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_interrupts_a_command_that_reads_a_pipe(tmp_path: Path, number: signal.Signals) -> None:
-    """Ctrl-C works even if the pipe never closes."""
     os.mkfifo(pipe := tmp_path / "pipe")
 
     async def read() -> Exit:
@@ -189,7 +181,6 @@ def test_a_signal_interrupts_a_command_that_reads_a_pipe(tmp_path: Path, number:
     ids=["deep", "long number", "latin-1"],
 )
 def test_parser_errors_do_not_repeat_advice_for_programmers(text: bytes, words: str, tmp_path: Path) -> None:
-    """Request files, TOML files and settings describe the problem in the same words."""
     file = tmp_path / "file"
     file.write_bytes(text)
 

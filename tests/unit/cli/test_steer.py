@@ -71,7 +71,6 @@ def test_plan_edits_come_from_options_and_a_file(chargehand: StandInChargehand, 
 
 
 def test_an_invalid_edit_is_refused_before_connecting(chargehand: StandInChargehand) -> None:
-    """Nothing is sent."""
     cases = [[], ["--reword", "T2"], ["--add", "T6=Find it, please."], ["--drop", "9"], ["--file", "no-such-file"]]
     for typed in cases:
         assert execute(["edit", "s", *typed]) == Exit.BAD_INPUT

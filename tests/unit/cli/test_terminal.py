@@ -41,8 +41,6 @@ hostile = st.lists(
 
 
 class Screen(io.StringIO):
-    """A terminal, or a file."""
-
     def __init__(self, *, is_terminal: bool) -> None:
         super().__init__()
         self._is_terminal = is_terminal
@@ -104,7 +102,6 @@ def test_no_control_characters_reach_the_terminal(
     is_terminal: bool,  # noqa: FBT001
     text: str,
 ) -> None:
-    """Whichever function a command prints with, only line feeds, tabs and visible characters come out."""
     out = Screen(is_terminal=is_terminal)
     with monkeypatch.context() as patch:
         patch.setenv("TERM", "dumb")  # otherwise the tree has colours of its own
@@ -117,7 +114,6 @@ def test_no_control_characters_reach_the_terminal(
 
 @given(hostile)
 def test_json_output_keeps_its_values_when_escaped(text: str) -> None:
-    """A program reads the same values after escaping for the terminal."""
     out = Screen(is_terminal=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", out)
@@ -128,7 +124,6 @@ def test_json_output_keeps_its_values_when_escaped(text: str) -> None:
 
 @given(hostile)
 def test_text_in_a_line_cannot_break_or_control_it(text: str) -> None:
-    """Whatever the text, it neither ends the line nor sends control sequences."""
     line = one_safe_line(f"{text}\nERROR forged")
 
     assert len(line.splitlines()) == 1
@@ -137,7 +132,6 @@ def test_text_in_a_line_cannot_break_or_control_it(text: str) -> None:
 
 @given(st.text("ab-é  $", max_size=300).map("a{}".format), st.sampled_from([40, 80, 200]))
 def test_rows_are_wrapped_between_words_only(row: str, width: int) -> None:
-    """A terminal of any width gets all words in order; a pipe gets one line."""
     for is_terminal in (True, False):
         out = Screen(is_terminal=is_terminal)
         with pytest.MonkeyPatch.context() as patch:
@@ -152,7 +146,6 @@ def test_rows_are_wrapped_between_words_only(row: str, width: int) -> None:
 
 
 def test_commands_print_only_through_the_terminal_module() -> None:
-    """The live tree is the only exception."""
     found = {
         f"{file.relative_to(SOURCES)}: {ast.unparse(call.func)}"
         for file in SOURCES.rglob("*.py")
@@ -166,7 +159,6 @@ def test_commands_print_only_through_the_terminal_module() -> None:
 
 
 def test_approval_prompts_show_every_character() -> None:
-    """Invisible characters of a pending call or plan are shown escaped, and long text is not cut."""
     every = map(chr, range(sys.maxunicode + 1))
     unseen = [each for each in every if unicodedata.category(each) in ("Cf", "Co", "Zs", "Zl", "Zp")]
     hidden = {*unseen, *SHAPELESS, *CONTROLS, *BIDI} - {" ", "\n"}
@@ -179,7 +171,6 @@ def test_approval_prompts_show_every_character() -> None:
 
     subtask = Subtask(id="T1", agent="a", instruction="word " * 700 + "first", input={"to": "second\u202e"})
     plan = Plan(subtasks=(subtask,), final_instruction="word " * 700 + "third")
-
     [line] = argument_lines(call)
     shown = " ".join(plan_lines(plan))
 

@@ -65,7 +65,6 @@ _PLANNED = Status(
 async def test_an_empty_line_skips_a_question_without_asking_again(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The user is told how to answer later."""
     await terminal.update(_asking(_YEAR))
     await terminal.typed.put("")
     await terminal.has_asked()
@@ -81,7 +80,6 @@ async def test_an_empty_line_skips_a_question_without_asking_again(
 async def test_a_question_that_is_no_longer_open_is_withdrawn(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After its timeout or another person's answer, the terminal is free again and nothing is sent."""
     await terminal.update(_asking(_YEAR))
     await terminal.has_asked()
     await terminal.update(_asking())
@@ -98,7 +96,6 @@ async def test_a_question_that_is_no_longer_open_is_withdrawn(
 async def test_interrupting_a_prompt_decides_nothing(
     terminal: Terminal, capsys: pytest.CaptureFixture[str], status: Status, asked: str
 ) -> None:
-    """Ctrl-C ends the prompt without any message that the plan or question was decided."""
     await terminal.update(status)
     await terminal.has_asked()
     await terminal.close()
@@ -112,7 +109,6 @@ async def test_interrupting_a_prompt_decides_nothing(
 async def test_a_rejected_answer_is_explained_and_asked_for_again(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command does not end."""
     await terminal.update(_asking(_YEAR))
     await terminal.typed.put("x" * 4_001)
     await until(lambda: "Not accepted: The answer is invalid: text" in capsys.readouterr().err)

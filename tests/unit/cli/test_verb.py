@@ -48,9 +48,7 @@ def test_a_verb_is_declared_as_one_function() -> None:
 def test_help_lists_each_verb_once_under_its_heading(
     capsys: pytest.CaptureFixture[str], install: Callable[..., None]
 ) -> None:
-    """Without plug-ins, every core verb appears under exactly one heading."""
     install()
-
     execute(["--help"])
 
     verbs, headings = _listed(capsys)
@@ -67,9 +65,7 @@ def test_help_lists_each_verb_once_under_its_heading(
 def test_plugin_verbs_are_listed_below_core_verbs(
     capsys: pytest.CaptureFixture[str], install: Callable[..., None]
 ) -> None:
-    """They are under the heading that the plug-in names; one that fails to import is named, the others are listed."""
     install(shop=f"{__name__}:register_shop", ruin=f"{__name__}:register_ruin")
-
     shown = execute(["--help"])
 
     said = capsys.readouterr()
@@ -84,7 +80,6 @@ def test_a_missing_plugin_verb_or_format_names_the_extra_to_install(
 ) -> None:
     """This is checked when it is used, before connecting; an unknown format lists the available ones."""
     install()
-
     calls = (["console"], *(["report", "any", "--to", f"launch.{ending}"] for ending in ("docx", "odt")))
     codes = [execute(call) for call in (*calls, ["trace", "any", "--format", "otlp"])]
 
@@ -97,19 +92,16 @@ def test_a_missing_plugin_verb_or_format_names_the_extra_to_install(
 
 
 def _listed(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
-    """Read the verbs and the headings of the help."""
     listed = capsys.readouterr().out.partition("\n\nRun:\n")[2]
     headings = ["Run", *re.findall(r"^(\S.*):$", listed, re.MULTILINE)]
     return re.findall(r"^  (\S+)", listed, re.MULTILINE), headings
 
 
 def register_shop(registry: Registry) -> None:
-    """Register a plug-in with a verb."""
     registry.verbs("Operate", f"{__name__}:shop")
 
 
 def register_ruin(registry: Registry) -> None:
-    """Register a plug-in whose verb cannot be imported."""
     registry.verbs("Operate", "no_such_module:app")
 
 

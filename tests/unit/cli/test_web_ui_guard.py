@@ -51,14 +51,12 @@ texts = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30)
 
 @given(method=methods, name=_spellings("host"), host=own_hosts, path=texts)
 def test_the_web_uis_own_pages_may_send_any_request(method: str, name: str, host: str, path: str) -> None:
-    """This holds for both host names in any case and for every method, if the origin is the host's."""
     request = head(
         f"{name}: {host}",
         f"Origin: http://{host.lower()}",
         "Sec-Fetch-Site: same-origin",
         request=f"{method} /{path} HTTP/1.1",
     )
-
     passed_on, _ = check_request(request, PORT)
 
     assert passed_on.startswith(f"{method} /{path} HTTP/1.1\r\n".encode())
@@ -72,7 +70,6 @@ def test_the_web_uis_own_pages_may_send_any_request(method: str, name: str, host
     name=st.sampled_from(("Origin", "Referer")),
 )
 def test_requests_to_other_hosts_are_refused(method: str, host: str, name: str) -> None:
-    """It does not matter by which name the page was loaded, or how similar to ours that is."""
     assert not passes(head(f"Host: {host}", f"{name}: http://{host}", request=f"{method} / HTTP/1.1"))
 
 
@@ -87,7 +84,6 @@ def test_requests_to_other_hosts_are_refused(method: str, host: str, name: str) 
     site=st.sampled_from(("", "none", "same-origin", "same-site", "cross-site")),
 )
 def test_requests_from_other_origins_are_refused(method: str, host: str, origin: str, site: str) -> None:
-    """An origin that is not exactly the host's is refused, whatever the method and other headers."""
     sites = [f"Sec-Fetch-Site: {site}", "Sec-Fetch-Mode: navigate"] if site else []
 
     assert not passes(head(f"Host: {host}", f"Origin: {origin}", *sites, request=f"{method} / HTTP/1.1"))
@@ -98,7 +94,6 @@ def test_other_sites_may_link_to_the_web_ui_but_not_embed_it(method: str, host: 
     """Without an origin, cross-site navigation by GET or HEAD opens; everything else is refused."""
     line = f"{method} / HTTP/1.1"
     reads = method in ("GET", "HEAD")
-
     modes = ("navigate", "no-cors", "cors", "websocket")
     answered = [
         passes(head(f"Host: {host}", f"Sec-Fetch-Site: {site}", f"Sec-Fetch-Mode: {mode}", request=line))
@@ -110,7 +105,6 @@ def test_other_sites_may_link_to_the_web_ui_but_not_embed_it(method: str, host: 
 
 
 def test_only_request_targets_that_are_paths_are_accepted() -> None:
-    """Targets that name a host, and lines that another parser may read differently, are refused."""
     cases = [
         *(f"GET http://{host}:{PORT}/ HTTP/1.1" for host in (*OWN, "evil.example")),
         *("GET * HTTP/1.1", f"CONNECT 127.0.0.1:{PORT} HTTP/1.1", "GET / HTTP/2.0", "GET /", "GET  / HTTP/1.1", ""),
@@ -124,7 +118,6 @@ HOST_LINE = f"Host: 127.0.0.1:{PORT}"
 
 
 def test_ambiguous_http_requests_are_refused() -> None:
-    """Examples are repeated hosts and lengths, folded lines, bare line ends, spaces before colons and chunks."""
     cases = [
         *(
             [HOST_LINE, f"{name}: {value}"]
@@ -143,7 +136,6 @@ def test_ambiguous_http_requests_are_refused() -> None:
 
 @given(st.binary(max_size=300))
 def test_random_bytes_are_refused_without_an_error(noise: bytes) -> None:
-    """Arbitrary bytes get the same refusal as any bad request."""
     assume(HOST_LINE.encode() not in noise)
 
     assert not passes(noise + b"\r\n\r\n")
@@ -151,8 +143,6 @@ def test_random_bytes_are_refused_without_an_error(noise: bytes) -> None:
 
 @dataclass
 class Ui:
-    """A Web UI that records the requests reaching it."""
-
     address: tuple[str, int] = ("127.0.0.1", 0)
     arrived: list[bytes] = field(default_factory=list[bytes])
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -222,11 +212,9 @@ async def test_responses_are_streamed(guard: WebUiGuard, ui: Ui) -> None:
 
 
 async def test_a_request_body_is_forwarded_whole_and_nothing_after_it(guard: WebUiGuard, ui: Ui) -> None:
-    """An unchecked second request on the same connection is dropped."""
     body = bytes(range(250)) * 4_000
     own = ("Host: 127.0.0.1:PORT", "Origin: http://127.0.0.1:PORT", f"Content-Length: {len(body)}")
     request = head(*own, request="POST /api HTTP/1.1") + body + head("Host: evil.example")
-
     answered = await ask(guard, request)
 
     assert answered.endswith(b"first second")
@@ -237,7 +225,6 @@ async def test_a_request_body_is_forwarded_whole_and_nothing_after_it(guard: Web
 async def test_refused_requests_never_reach_the_web_ui(
     guard: WebUiGuard, ui: Ui, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other hosts and origins, noise and endless or oversized heads are answered here or disconnected."""
     monkeypatch.setattr(web_ui_guard, "_HEAD_SECONDS", 0.2)
     requests = {
         head("Host: evil.example"): b"421",
@@ -246,7 +233,6 @@ async def test_refused_requests_never_reach_the_web_ui(
         head("Host: 127.0.0.1:PORT", f"X: {'x' * 70_000}"): b"431",
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n": b"",
     }
-
     answered = [(await ask(guard, request))[9:12] for request in requests]
 
     assert answered == list(requests.values())
@@ -254,7 +240,6 @@ async def test_refused_requests_never_reach_the_web_ui(
 
 
 async def test_a_server_that_is_down_is_reported_as_down(guard: WebUiGuard, ui: Ui) -> None:
-    """Users get a 502 while it restarts, and afterwards reach it at its new address."""
     address, guard.upstream = guard.upstream, ("127.0.0.1", 1)
     down = await ask(guard, head("Host: 127.0.0.1:PORT"))
     guard.upstream = address

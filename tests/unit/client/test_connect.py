@@ -71,7 +71,6 @@ def test_named_pipes_in_connection_settings_are_refused(
 
 
 async def test_a_wrong_api_key_is_reported_as_access_denied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server's reason is quoted, and the setting is named."""
     async with await asyncio.start_server(_deny, "localhost", 0) as server:
         port = server.sockets[0].getsockname()[1]
         settings = {"TEMPORAL_ADDRESS": f"localhost:{port}", "TEMPORAL_API_KEY": "key", "TEMPORAL_TLS": "false"}
@@ -83,7 +82,6 @@ async def test_a_wrong_api_key_is_reported_as_access_denied(monkeypatch: pytest.
 
 @pytest.mark.slow
 async def test_a_silent_server_is_reported_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error differs from that of a wrong certificate or address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = f"127.0.0.1:{server.getsockname()[1]}"
         error = await _refused(monkeypatch, TEMPORAL_ADDRESS=silent)
@@ -94,12 +92,10 @@ async def test_a_silent_server_is_reported_as_slow(monkeypatch: pytest.MonkeyPat
 async def test_profile_settings_are_used_to_connect(
     monkeypatch: pytest.MonkeyPatch, address: str, tmp_path: Path
 ) -> None:
-    """Address and namespace come from the profile that is named."""
     file = tmp_path / "temporal.toml"
     file.write_text(f'[profile.ours]\naddress = "{address}"\nnamespace = "default"\n', encoding="utf-8")
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(file))
     monkeypatch.setenv("TEMPORAL_PROFILE", "ours")
-
     chargehand = await Chargehand.connect()
 
     assert chargehand.client.service_client.config.target_host == address

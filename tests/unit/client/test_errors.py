@@ -53,7 +53,6 @@ def _told(error: Exception) -> ChargehandError:
 
 
 def test_every_error_class_derives_from_chargehand_error() -> None:
-    """`except ChargehandError` catches all, and `except SessionEnded` every end without a report."""
     defined = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)}
 
     ends = {SessionEnded, SessionFailed, SessionCancelled, SessionTerminated}
@@ -115,14 +114,12 @@ def _refusal(words: str, status: RPCStatusCode) -> RPCError:
     ],
 )
 def test_every_sdk_error_is_translated_into_one_of_ours(error: Exception, kind: type, words: str) -> None:
-    """No answer, no session, a refusal and each end without a report are distinguished, with the reason."""
     told = _told(error)
 
     assert (type(told), words in str(told)) == (kind, True), str(told)
 
 
 def test_a_failure_keeps_its_error_type() -> None:
-    """It is kept for failed sessions and refused updates alike; a bug has none."""
     for name, error_type in (*((each, each) for each in ErrorType), ("KeyError", None)):
         cause = ApplicationError("why", type=name)
         failed, refused = _told(WorkflowFailureError(cause=cause)), _told(WorkflowUpdateFailedError(cause=cause))
@@ -141,7 +138,6 @@ def test_a_cancelled_caller_stays_cancelled() -> None:
 
 
 def test_exceptions_that_are_not_from_temporal_are_not_translated() -> None:
-    """A mistake in the caller's own code is not presented as an error of the session."""
     with pytest.raises(KeyError), translated("session-1"):
         raise KeyError("own")
 
@@ -151,7 +147,6 @@ def test_every_error_type_has_a_cause_and_a_remedy() -> None:
     unknown = failure_cause("Unheard")
     kinds = (ArtifactError, BucketError, ProtectionError, *ProtectionError.__subclasses__(), OSError)
     others = [*(each.__name__ for each in kinds), ErrorType.RECEIVER_UNAVAILABLE, ErrorType.TOOL_UNAVAILABLE]
-
     told: dict[str, FailureCause] = {each: failure_cause(each) for each in (*ErrorType, *others)}
 
     assert not [each for each in others if "provider" in f"{told[each].cause} {told[each].remedy}"]

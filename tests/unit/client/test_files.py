@@ -34,14 +34,12 @@ def manifest_of(uri: str, root: Path) -> dict[str, Any]:
 
 
 def test_a_folder_is_uploaded_as_a_manifest(tmp_path: Path) -> None:
-    """The manifest lists the files by name, sorted, and the skipped ones with reasons."""
     folder = tmp_path / "our docs"
     (folder / "b").mkdir(parents=True)
     (folder / "b" / "notes.py").write_text("print('ünïcode')")
     (folder / "a.csv").write_text("x,y\n1,2\n")
     (folder / "tool.bin").write_bytes(b"\x7fELF\0\0")
     (folder / "empty.txt").touch()
-
     (uri,) = store_documents([folder], tmp_path / "artifacts")
 
     manifest = manifest_of(uri, tmp_path / "artifacts")
@@ -58,15 +56,12 @@ def test_a_folder_is_uploaded_as_a_manifest(tmp_path: Path) -> None:
 
 
 def test_clients_upload_every_format_that_workers_read() -> None:
-    """A format added to the worker must be added to clients too."""
     assert {suffix for known in FORMATS for suffix in known.suffixes} == READABLE
 
 
 def test_a_file_is_stored_under_its_digest(tmp_path: Path) -> None:
-    """Its URI is the digest and its name, with odd characters escaped; a request accepts it."""
     (tmp_path / "ä #1 %\N{SNOWMAN}.md").write_bytes(b"# Results\n")
     digest = sha(b"# Results\n")
-
     uris = store_documents([tmp_path / "ä #1 %\N{SNOWMAN}.md"], tmp_path / "artifacts")
 
     assert uris == (f"artifact:{digest}/%C3%A4%20%231%20%25%E2%98%83.md",)
@@ -75,7 +70,6 @@ def test_a_file_is_stored_under_its_digest(tmp_path: Path) -> None:
 
 
 def test_hidden_files_and_links_out_of_a_folder_are_skipped(tmp_path: Path) -> None:
-    """Hidden files and the artifact directory are not documents; a link that leaves the folder is reported."""
     folder = tmp_path / "folder"
     for name in (".git/config", ".venv/x.txt", "node_modules/x.txt", "__pycache__/x.txt", ".env", "artifacts/aa/bb"):
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
@@ -86,7 +80,6 @@ def test_hidden_files_and_links_out_of_a_folder_are_skipped(tmp_path: Path) -> N
     (folder / "outside.txt").symlink_to("../secret.txt")
     (folder / "up").symlink_to("..")
     seen: list[tuple[str, str]] = []
-
     (uri,) = store_documents([folder], folder / "artifacts", on_skip=lambda name, why: seen.append((name, why)))
 
     manifest = manifest_of(uri, folder / "artifacts")
@@ -95,7 +88,6 @@ def test_hidden_files_and_links_out_of_a_folder_are_skipped(tmp_path: Path) -> N
 
 
 def test_an_unusable_document_path_is_an_error(tmp_path: Path) -> None:
-    """A path that was asked for is never skipped silently."""
     unusable: list[tuple[Callable[[Path], object], str]] = [
         (lambda _: None, "There is no file or folder .*thing"),
         (lambda path: path.mkdir(), "holds no document that can be read"),
@@ -111,13 +103,11 @@ def test_an_unusable_document_path_is_an_error(tmp_path: Path) -> None:
 
 
 def test_files_over_50_mb_are_skipped(tmp_path: Path) -> None:
-    """The ceiling is per file: 50 MB fit and one byte more does not."""
     for name, size in (("fits.txt", 50_000_000), ("large.csv", 50_000_001)):
         with (tmp_path / name).open("wb") as file:
             file.write(b"text")
             file.truncate(size)
     (tmp_path / "fits.txt").rename(tmp_path / "fits.md")
-
     (uri,) = store_documents([tmp_path], tmp_path / "artifacts")
 
     manifest = manifest_of(uri, tmp_path / "artifacts")
@@ -126,7 +116,6 @@ def test_files_over_50_mb_are_skipped(tmp_path: Path) -> None:
 
 
 def test_an_upload_over_the_total_limits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The totals cover everything uploaded together."""
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.txt").write_text(name * 10)
 
@@ -160,10 +149,8 @@ def _store(root: Path, *contents: bytes) -> Path:
     ],
 )
 def test_no_artifact_name_escapes_the_download_folder(tmp_path: Path, name: str) -> None:
-    """Whatever tools named their files, each becomes a visible file in it, and nothing else is written."""
     root, to = _store(tmp_path / "store", b"one", b"two"), tmp_path / "to"
     made = [_artifact(content).model_copy(update={"name": name}) for content in (b"one", b"two")]
-
     paths = [each.path for each in download_artifacts(made, root, to, replace=True)]
 
     assert [path.read_bytes() for path in paths] == [b"one", b"two"]
@@ -173,10 +160,8 @@ def test_no_artifact_name_escapes_the_download_folder(tmp_path: Path, name: str)
 
 
 def test_two_artifacts_with_the_same_name_are_both_downloaded(tmp_path: Path) -> None:
-    """If two subtasks made `chart.png`, both are kept; a file that is listed twice is fetched once."""
     root = _store(tmp_path / "store", b"one", b"two")
     one, two = _artifact(b"one"), _artifact(b"two", "CHART.png")
-
     downloaded = [*download_artifacts([one, two, one], root, tmp_path / "to")]
 
     assert downloaded == [
@@ -187,11 +172,9 @@ def test_two_artifacts_with_the_same_name_are_both_downloaded(tmp_path: Path) ->
 
 
 def test_existing_files_are_kept_unless_replace_is_set(tmp_path: Path) -> None:
-    """A different file of the same name is kept and reported; an identical one is no problem."""
     root, to, made = _store(tmp_path / "store", b"made"), tmp_path / "to", _artifact(b"made")
     to.mkdir()
     (to / "chart.png").write_bytes(b"the user's own")
-
     (refused,) = download_artifacts([made], root, to)
     kept = (to / "chart.png").read_bytes()
     (replaced,) = download_artifacts([made], root, to, replace=True)
@@ -207,7 +190,6 @@ def test_existing_files_are_kept_unless_replace_is_set(tmp_path: Path) -> None:
 
 
 def test_downloads_do_not_follow_symbolic_links(tmp_path: Path) -> None:
-    """A link in the folder is left alone, or replaced by the file."""
     root, to, outside = _store(tmp_path / "store", b"made"), tmp_path / "to", tmp_path / "outside"
     to.mkdir()
     (to / "chart.png").symlink_to(outside)
@@ -218,7 +200,6 @@ def test_downloads_do_not_follow_symbolic_links(tmp_path: Path) -> None:
 
 
 def test_invalid_artifact_uris_and_folders_are_refused(tmp_path: Path) -> None:
-    """Only a digest identifies a file, so no path gets into the store; a file as target folder is refused at once."""
     (tmp_path / "secret").write_bytes(b"secret")
     for uri in ("artifact:../secret", "file:///etc/passwd", f"artifact:{'0' * 63}/x", f"artifact:{'A' * 64}/x"):
         with pytest.raises(DownloadRefused, match="not the address"):
@@ -228,12 +209,10 @@ def test_invalid_artifact_uris_and_folders_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_lost_file_does_not_prevent_other_downloads(tmp_path: Path) -> None:
-    """Missing or damaged files are reported with a remedy, and everything else is fetched."""
     root = _store(tmp_path / "store", b"good", b"changed")
     damaged, missing, good = _artifact(b"changed", "a.png"), _artifact(b"never stored", "b.png"), _artifact(b"good")
     digest = sha(b"changed")
     (root / digest[:2] / digest).write_bytes(b"Changed")
-
     downloaded = [*download_artifacts([damaged, missing, good], root, tmp_path / "to")]
 
     assert [bool(each.problem) for each in downloaded] == [True, True, False]
@@ -243,10 +222,8 @@ def test_a_lost_file_does_not_prevent_other_downloads(tmp_path: Path) -> None:
 
 
 def test_encrypted_files_are_downloaded_only_with_their_key(tmp_path: Path) -> None:
-    """They arrive in plain text; without the keys the settings are named, and nothing is written."""
     encryption, root = Encryption.from_text(_KEYS, "one"), tmp_path / "store"
     ArtifactStore(root, encryption).put(b"made")
-
     (opened,) = download_artifacts([_artifact(b"made")], root, tmp_path / "with", encryption=encryption)
     (locked,) = download_artifacts([_artifact(b"made")], root, tmp_path / "without")
 
@@ -262,7 +239,6 @@ def test_a_bucket_url_survives_conversion_to_a_path() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0", "\u202ex.txt", "\ud800"])
 def test_impossible_file_names_are_refused(tmp_path: Path, name: str) -> None:
-    """The name of uploaded content must not be a path or unprintable, and a path must be possible."""
     with pytest.raises(UploadRefused):
         store_documents([(name, b"text")], tmp_path)
     with pytest.raises(UploadRefused):

@@ -117,7 +117,6 @@ async def test_following_waits_for_a_server_that_is_starting() -> None:
 
 
 async def test_following_a_missing_session_fails_at_once() -> None:
-    """It raises the server's "workflow execution not found"."""
     with pytest.raises(RPCError, match="workflow execution not found"):
         await followed({2: GONE})
 
@@ -159,9 +158,7 @@ async def ask(server: Server, answers: Sequence[Status]) -> tuple[Status, list[s
 
 
 async def test_status_includes_the_spend_of_running_children() -> None:
-    """Their turns and dollars count as spent and no longer as reserved."""
     server = Server([True, True])
-
     status, calls = await ask(server, [UNSETTLED])
 
     assert (status.turns, status.spent_usd, status.reserved_usd) == (2, Decimal("0.35"), Decimal("0.75"))
@@ -171,7 +168,6 @@ async def test_status_includes_the_spend_of_running_children() -> None:
 async def test_a_child_that_ends_during_the_query_counts_once() -> None:
     """The session may already include it, so it is asked again, without repeating an update."""
     server = Server([True, False, False])
-
     status, calls = await ask(server, [UNSETTLED, SETTLED])
 
     assert (status, calls, server.read) == (SETTLED, ["first", "again"], [])

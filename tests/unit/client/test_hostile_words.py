@@ -24,7 +24,6 @@ _STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
 
 @given(st.sampled_from(("crew", "tenant", "thread", "ids")), _HOSTILE)
 def test_no_filter_value_escapes_its_quotes_in_a_visibility_query(field: str, word: str) -> None:
-    """Outside its strings, the query has the same text for every value."""
     value: Any = (word,) if field == "ids" else word
     plain: Any = ("x",) if field == "ids" else "x"
     if not word.isprintable():
@@ -53,7 +52,6 @@ def test_no_filter_value_escapes_its_quotes_in_a_visibility_query(field: str, wo
     ids=str,
 )
 def test_impossible_filters_are_refused_by_name(filters: Mapping[str, Any]) -> None:
-    """Nothing is sent, and the message is short and printable."""
     with pytest.raises(InvalidInput) as refused:
         sessions_query(**filters)
 
@@ -89,7 +87,6 @@ _NO_ZONES = ("", "../../etc/passwd", "UTC\n", "\0", "\ud800", "x" * 100_000)
     ],
 )
 def test_a_cron_cannot_start_sessions_more_often_than_every_minute(cron: str, zone: str | None, problem: str) -> None:
-    """Seconds and `@every` are refused, and so are overlong expressions and unknown time zones."""
     with pytest.raises(InvalidInput, match=problem):
         times(cron, None, zone)
 
@@ -106,7 +103,6 @@ def test_a_cron_that_never_fires_is_refused(month: int) -> None:
 
 
 def test_common_schedules_are_accepted() -> None:
-    """A cron has five fields or a keyword and may have a time zone; an interval has bounds and no time zone."""
     assert times("0 2 * * MON-FRI", None, "Europe/Berlin").time_zone_name == "Europe/Berlin"
     assert times("@daily", None, None).cron_expressions == ["@daily"]
     for every in (timedelta(seconds=59), timedelta(days=-1), timedelta.max):
@@ -119,7 +115,6 @@ def test_common_schedules_are_accepted() -> None:
 
 @pytest.mark.parametrize("schedule_id", ["", " ", "\ud800", "a\n", "x" * 151])
 async def test_an_invalid_schedule_id_is_refused(schedule_id: str) -> None:
-    """The error comes before a server is asked to create or delete the schedule."""
     chargehand = Chargehand(cast("Client", None))
 
     with pytest.raises(InvalidInput, match="schedule_id: give 1 to 150"):

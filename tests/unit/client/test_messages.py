@@ -26,7 +26,6 @@ _PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the no
 
 @EVERY
 def test_the_workflow_handles_every_message_of_the_table(row: Row) -> None:
-    """The handler has the summary as description, takes the contract, and returns what the row says."""
     definition: Any = workflow._Definition.must_from_class(SupervisorWorkflow)
     handler = {**definition.queries, **definition.updates}[row.name]
     hints = get_type_hints(handler.fn)
@@ -40,7 +39,6 @@ def test_the_workflow_handles_every_message_of_the_table(row: Row) -> None:
 
 
 def test_the_workflow_handles_no_messages_outside_the_table() -> None:
-    """The only exception is one update for operators."""
     definition = workflow._Definition.must_from_class(SupervisorWorkflow)
 
     assert {*definition.queries, *definition.updates} == {*MESSAGES, "book_charges"}
@@ -48,12 +46,10 @@ def test_the_workflow_handles_no_messages_outside_the_table() -> None:
 
 @EVERY
 def test_sessions_offer_every_message_with_and_without_await(row: Row) -> None:
-    """A stand-in takes the contract's fields as arguments, records each update, and answers as scripted."""
     stand_in = StandInChargehand(StandInScript(report_of("Known."), plan=_PLAN))
     session: Any = sync.Chargehand(stand_in).start("What is known?")
     contents = examples(row)
     fields = {name: getattr(content, name) for content in contents for name in content.model_fields_set}
-
     answer = getattr(session, row.name)(**fields)
 
     assert isinstance(answer, row.returns)
@@ -63,7 +59,6 @@ def test_sessions_offer_every_message_with_and_without_await(row: Row) -> None:
 
 
 def test_the_command_line_has_a_verb_for_every_message() -> None:
-    """A verb calls the session method of that name, or another session method that does."""
     own, added = ROOT / "cli/src/chargehand_cli/verbs", ROOT / "plugins/src/chargehand_plugins/operations"
     verbs = [ast.parse(file.read_text()) for file in (*own.glob("*.py"), *added.glob("*.py"))]
     called = {node.attr for verb in verbs for node in ast.walk(verb) if isinstance(node, ast.Attribute)}
@@ -74,7 +69,6 @@ def test_the_command_line_has_a_verb_for_every_message() -> None:
 
 
 def test_the_typescript_example_matches_the_message_contracts() -> None:
-    """Its update types have the names of the contracts."""
     source = (ROOT / "examples/typescript/src/messages.mts").read_text()
     rows = re.findall(r"^  (\w+): \{ content: \[(\w*)\]; answer: (\w+) \};$", source, re.MULTILINE)
     table = {name: (row.takes.__name__ if row.takes else "", row.returns.__name__) for name, row in UPDATES.items()}
@@ -85,21 +79,18 @@ def test_the_typescript_example_matches_the_message_contracts() -> None:
 
 @pytest.mark.parametrize(("waiting", "real"), [(sync.Chargehand, Chargehand), (sync.Session, Session)])
 def test_the_synchronous_client_has_every_public_method(waiting: type, real: type) -> None:
-    """Every public method of the asynchronous class has one that waits."""
     public = {name for name in dir(real) if not name.startswith("_")}
 
     assert public - set(dir(waiting)) == set()
 
 
 async def test_the_synchronous_client_works_inside_a_running_event_loop() -> None:
-    """As in a notebook, sessions and iterators need no await, and errors are raised unchanged."""
     events: tuple[Event, ...] = tuple(
         StateEvent(session="session-1", cursor=str(number), at=datetime.now(UTC), state="planning")
         for number in range(3)
     )
     stand_in = StandInChargehand(StandInScript(report_of("Three months."), plan=_PLAN, events=events))
     chargehand = sync.Chargehand(stand_in)
-
     session = chargehand.start("When can we leave?")
     with closing(session.follow()) as following:
         first = next(following)

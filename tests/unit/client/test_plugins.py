@@ -22,7 +22,6 @@ Case = tuple[str, str, str]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which a program is started."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "own_plugin", raising=False)
@@ -30,8 +29,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TideSettings(BaseSettings):
-    """Settings of a plug-in."""
-
     tide_station: str = "Dover"
 
 
@@ -48,7 +45,6 @@ def test_packages_and_modules_register_plugins_alike(
     (folder / "own_plugin.py").write_text("def register(registry):\n    registry.tools('no_such_module')\n")
     monkeypatch.setenv("CHARGEHAND_PLUGINS", " own_plugin,")
     install(tides=f"{__name__}:register")
-
     plugins = installed()
 
     assert plugins.tools == [Extension("tides", "tide_tools"), Extension("own_plugin", "no_such_module")]
@@ -109,7 +105,6 @@ def test_a_plugin_registers_everything_or_nothing(install: _Install, folder: Pat
 
 
 def test_a_plugin_target_of_the_wrong_type_is_named() -> None:
-    """A missing attribute is named too, so that nobody has to guess which line of which plug-in is wrong."""
     wrong = Extension("tides", f"{__name__}:app")
 
     with pytest.raises(PluginError, match=rf"'tides': {__name__}:app is not a BaseSettings; mend `register`"):
@@ -189,13 +184,11 @@ def test_a_plugin_value_of_the_wrong_type_is_named_with_the_remedy(
     capfd: pytest.CaptureFixture[str],
     case: tuple[str, str, str, str],
 ) -> None:
-    """For every registration and type: one line, no traceback, and the exit code of wrong settings."""
     registered, verb, selected_by, value = case
     (folder / "own_plugin.py").write_text(_WRONG_CODE.format(value=value, registered=registered))
     monkeypatch.setenv(selected_by or "CHARGEHAND_PLUGINS", "tide")
     monkeypatch.setenv("CHARGEHAND_PLUGINS", "own_plugin")
     install(operations="chargehand_plugins.operations:register", offline="chargehand_plugins.extractive:register")
-
     code = main([verb])
 
     told = capfd.readouterr().err
@@ -223,12 +216,10 @@ def test_unusable_plugin_verbs_cause_only_a_warning(
     capfd: pytest.CaptureFixture[str],
     wrong: tuple[str, str],
 ) -> None:
-    """The other verbs are listed, after a warning that names the plug-in and the remedy."""
     (folder / "own_plugin.py").write_text(_VERBS.format(*wrong))
     monkeypatch.setenv("CHARGEHAND_PLUGINS", "own_plugin")
     install(tides=f"{__name__}:register")
     group = VerbGroups(commands={})
-
     group.add_plugin_verbs()
 
     told = capfd.readouterr().err
@@ -237,7 +228,6 @@ def test_unusable_plugin_verbs_cause_only_a_warning(
 
 
 def test_plugin_settings_are_read_with_the_worker_settings(install: _Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share its prefix; without the plug-in the variable is unknown, and the part has its defaults."""
     monkeypatch.setenv("CHARGEHAND_TIDE_STATION", "Hull")
     install()
     unknown, without = describe_unknown({"CHARGEHAND_TIDE_STATION": ""}), settings_type()()

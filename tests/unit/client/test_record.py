@@ -49,7 +49,6 @@ def charge(*, scheduled_at: datetime = NOW, usd: str = "0.01") -> Charge:
 
 
 def test_only_one_of_many_workers_may_begin_a_call(place: str) -> None:
-    """All record the same attempt at the same moment; exactly one succeeds."""
     record = Record(place)
     with ThreadPoolExecutor(8) as pool:
         won = list(pool.map(record.begin_call, [call("race") for _ in range(8)]))
@@ -58,7 +57,6 @@ def test_only_one_of_many_workers_may_begin_a_call(place: str) -> None:
 
 
 def test_the_last_attempt_at_a_call_counts(place: str) -> None:
-    """It has its own recorded answer or none, whatever earlier attempts returned."""
     record = Record(place)
     first, second = call("last"), call("last", 1)
 
@@ -74,7 +72,6 @@ def test_the_last_attempt_at_a_call_counts(place: str) -> None:
 
 
 def test_a_charge_lost_in_a_restore_is_booked_once(place: str) -> None:
-    """A cost from a history that no longer exists is booked by the first to claim it."""
     record = Record(place)
     lost, again = charge(), charge(scheduled_at=NOW + timedelta(hours=1), usd="0.02")
 
@@ -86,7 +83,6 @@ def test_a_charge_lost_in_a_restore_is_booked_once(place: str) -> None:
 
 
 def test_sessions_are_listed_by_start_day(place: str) -> None:
-    """A second run with the same id is another session, and each is listed once."""
     record = Record(place)
     begun = [SessionBegun(session="Ärger/1", run=run, at=NOW) for run in ("r1", "r2")]
     for each in (*begun, begun[0]):
@@ -97,7 +93,6 @@ def test_sessions_are_listed_by_start_day(place: str) -> None:
 
 
 def test_records_are_encrypted_when_keys_are_set(tmp_path: Path) -> None:
-    """Another key, or no key, cannot read them; plain entries are refused unless accepted explicitly."""
     encryption = Encryption({"k": bytes(32)}, "k")
     assert Record(tmp_path, encryption).begin_call(call("sealed"))
     assert Record(tmp_path).begin_call(call("plain"))

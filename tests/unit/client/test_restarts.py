@@ -4,7 +4,6 @@ from chargehand.restarts import Restarts
 
 
 def test_restart_pauses_grow_with_consecutive_failures() -> None:
-    """The first restart is immediate, pauses end at 30 seconds, and a long run resets them."""
     restarts = Restarts()
     pauses = [restarts.pause_after(1) for _ in range(9)]
 

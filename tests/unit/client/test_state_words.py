@@ -42,7 +42,6 @@ def test_every_state_and_stop_reason_has_a_label() -> None:
 def test_only_a_complete_and_verified_answer_is_green(
     stop_reason: StopReason, verification: Verification | None
 ) -> None:
-    """However well a session ended, a claim that is only cited, or worse, makes it neither green nor "answered"."""
     ending = standing("finished", stop_reason, verification)
 
     is_green = stop_reason == "completed" and verification in {None, "computed", "supported"}
@@ -51,7 +50,6 @@ def test_only_a_complete_and_verified_answer_is_green(
 
 
 def test_states_from_a_newer_worker_are_readable() -> None:
-    """Unknown states and stop reasons are shown as words, and Temporal's "canceled" becomes our spelling."""
     assert standing("canceled") == standing("cancelled")
     assert standing("awaiting_tide") == ("awaiting tide", "waiting")
     assert standing("finished", "out_of_coal") == ("out of coal", "partial")

@@ -76,7 +76,6 @@ def test_the_tool_schema_comes_from_the_signature_and_docstring() -> None:
 
 
 def test_null_arguments_get_their_defaults() -> None:
-    """The function receives the default from its signature, and typed values."""
     by_default = use(stock_level, item="A-17", site=None, wing=None, least=None)
     given = use(stock_level, item="A-17", site={"street": "Quay 1"}, wing="south", least=2)
 
@@ -122,8 +121,6 @@ async def test_a_synchronous_function_runs_in_a_thread() -> None:
 
 
 def test_a_long_tool_result_is_cut_with_a_note() -> None:
-    """A model gets at most 8,000 characters."""
-
     @tool(capabilities=[])
     def read() -> str:
         """Read."""
@@ -169,7 +166,6 @@ def unserialisable(item: threading.Lock) -> str:
 
 
 def test_an_invalid_tool_function_is_refused_at_its_definition() -> None:
-    """The error names file, line and function, with the remedy, before any worker or test uses it."""
     cases: list[tuple[Callable[..., object], str]] = [
         (no_docstring, "has no docstring; say in one what it does and when to use it"),
         (cast("Callable[..., str]", untyped), "item: has no type; annotate it"),
@@ -186,7 +182,6 @@ def test_an_invalid_tool_function_is_refused_at_its_definition() -> None:
 
 
 def test_wrong_options_are_refused() -> None:
-    """Each names the option and the remedy."""
     cases: list[tuple[dict[str, Any], str]] = [
         ({"capabilities": ["reads_all"]}, "there is no 'reads_all'; there are reads_untrusted"),
         ({"capabilities": [], "time_limit": timedelta(hours=1)}, "at most 10 minutes"),
@@ -216,7 +211,6 @@ _WRONG_OPTIONS: Final = [
 @pytest.mark.parametrize("value", [1, "yes", [3, "x"], object()], ids=["1", "text", "list", "object"])
 @pytest.mark.parametrize(("option", "told"), _WRONG_OPTIONS)
 def test_tool_options_of_the_wrong_type_are_refused_by_name(option: str, told: str, value: object) -> None:
-    """The error states the type that the option takes, and where the tool is defined."""
     options: dict[str, Any] = {"capabilities": [], option: value}
 
     def read() -> str:
@@ -247,8 +241,6 @@ def test_a_lookup_distinguishes_not_applied_from_not_yet_known() -> None:
 
 
 def test_a_lookup_takes_only_arguments_of_its_tool() -> None:
-    """Only tools that act may have one."""
-
     @tool(capabilities=[], acts=True)
     def book(room: str) -> str:
         """Book a room."""

@@ -55,7 +55,6 @@ def schemas() -> dict[str, dict[str, object]]:
 
 
 def main(folder: Path) -> None:
-    """Write all schemas into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, schema in schemas().items():
         text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -41,7 +41,6 @@ def _limits(json: str) -> bytes:
 
 
 def test_bad_input_is_refused_by_name() -> None:
-    """Whatever is wrong with a request, the refusal says in which field and what."""
     cases = [
         (b"", "input: is not JSON: Expecting value at line 1, column 1"),
         (b'{"goal": "a go', "input: is not JSON: Unterminated string starting at line 1, column 10"),
@@ -119,7 +118,6 @@ def _typed_by_people(kind: type[TypedByPeople] = TypedByPeople) -> Iterator[type
 
 
 def test_refusals_use_no_machine_words() -> None:
-    """None quotes a regular expression or names a Python type, whatever the value of any field."""
     junk: tuple[object, ...] = ("¿ x", "", "x" * 30_000, -1, 1.5, True, None, [], ["¿"], {}, {"¿": "¿"}, float("nan"))
     told: set[str] = set()
     for kind, value in product(_typed_by_people(), junk):
@@ -137,7 +135,6 @@ def test_refusals_use_no_machine_words() -> None:
 
 
 def test_only_json_payloads_are_read() -> None:
-    """Any other encoding is refused, known to Temporal or not; for encrypted ones the settings are named."""
     encodings = {
         b"binary/plain": "is binary/plain",
         b"binary/null": "is binary/null",
@@ -159,9 +156,7 @@ def test_only_json_payloads_are_read() -> None:
 
 
 def test_a_refusal_stays_short() -> None:
-    """However many or long the mistakes are, the refusal is a few lines of printable text."""
     keys = ",".join(f'"k{number}{"x" * 500}\\u001b": 1' for number in range(1_000))
-
     refusal = _refusal(f'{{"goal": "a goal", {keys}}}'.encode())
 
     assert refusal.endswith("; and 980 more")
@@ -171,7 +166,6 @@ def test_a_refusal_stays_short() -> None:
 
 
 def test_an_error_message_lists_the_first_problems_and_counts_the_rest() -> None:
-    """However many or long the problems are, the message is short and accounts for all of them."""
     for count, text in product((0, 1, 20, 21, 22, 100_000), ("x", "a: wrong\n", "\x1b[31m" * 100, "é" * 100_000)):
         problems = [text] * count
         message = join_problems(problems)
@@ -182,11 +176,9 @@ def test_an_error_message_lists_the_first_problems_and_counts_the_rest() -> None
 
 
 def test_a_misspelled_field_deep_in_a_plan_gets_a_suggestion() -> None:
-    """The field is in a subtask, inside an optional plan's list."""
     data = (
         b'{"decision": "edit", "plan": {"subtasks": [{"id": "T1", "agent": "a", "instruction": "b", "depend_on": []}]}}'
     )
-
     refusal = _refusal(data, type_hint=PlanDecision)
 
     assert refusal == (
@@ -199,20 +191,17 @@ def test_unknown_fields_in_reports_are_ignored() -> None:
     data = b"""{"session": "s", "goal": "g", "answer": "a", "stop_reason": "completed", "added_later": {"x": 1},
         "timing": {"started_at": "2025-01-01T00:00:00Z", "ended_at": "2025-01-01T00:00:00Z", "wall": "PT0S",
         "subtasks_one_after_another": "PT0S", "critical_path": "PT0S", "speed_up": 1.0}}"""
-
     report = _read(data, type_hint=Report)
 
     assert isinstance(report, Report)
 
 
 def test_only_a_goal_is_required() -> None:
-    """Other fields have the stated defaults; surrounding whitespace is removed, inner whitespace is kept."""
     assert _read(b'{"goal": "  a goal\\n"}') == SessionRequest(goal="a goal", crew="research", limits=Limits())
     assert _read(b'{"goal": "one\\ttwo\\r\\nthree\\ffour"}') == SessionRequest(goal="one\ttwo\r\nthree\ffour")
 
 
 def test_criteria_are_one_text_or_a_list_of_texts() -> None:
-    """Blank criteria, and more than twenty, are refused."""
     one = SessionRequest.model_validate({"goal": "a goal", "criteria": " Names a date. "})
 
     assert one.criteria == ("Names a date.",)

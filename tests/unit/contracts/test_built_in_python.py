@@ -56,7 +56,6 @@ def _refusal_of_payload(kind: type[Contract], /, **fields: object) -> str:
 
 @pytest.mark.parametrize("kind", CONTRACTS)
 def test_a_value_that_cannot_be_json_is_refused_by_field_name(kind: type[Contract]) -> None:
-    """This holds for every field of every contract, and the error also names the contract."""
     for name in (field.alias or name for name, field in kind.model_fields.items()):
         refusal = _refusal(kind, **{name: object()})
         assert refusal.startswith(f"Invalid {kind.__name__}: ")
@@ -65,7 +64,6 @@ def test_a_value_that_cannot_be_json_is_refused_by_field_name(kind: type[Contrac
 
 @pytest.mark.parametrize("kind", [each for each in CONTRACTS if each.model_config.get("extra") == "forbid"])
 def test_python_and_payloads_are_refused_in_the_same_words(kind: type[Contract]) -> None:
-    """This covers wrong values and unknown fields of everything that people write."""
     for name in kind.model_fields:
         refusals = [_refusal(kind, **{name: value}) for value in CANDIDATES]
         assert refusals == [_refusal_of_payload(kind, **{name: value}) for value in CANDIDATES]
@@ -78,8 +76,6 @@ def test_python_and_payloads_are_refused_in_the_same_words(kind: type[Contract])
 
 
 def test_user_models_may_contain_contracts() -> None:
-    """Pydantic parses the contract and reports the location of a mistake in it, as in any other model."""
-
     class Job(BaseModel):
         request: SessionRequest
 

@@ -30,7 +30,6 @@ _MOST_CALLS = 200_000
 
 @pytest.mark.parametrize("model", first_fast([*MODELS, None]))
 def test_refusing_large_input_takes_bounded_work(model: type[Message] | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The converter calls few functions, and input that is too large, deep or long is refused before parsing."""
     calls, parsed, parse = Counter[bytes](), [""], json.loads
 
     def count(_frame: object, event: str, _argument: object) -> None:
@@ -68,7 +67,6 @@ def _values(value: object) -> int:
 @given(value=json_values(st.text()), ascii_only=st.booleans())
 @settings(deadline=None, max_examples=20)
 def test_values_are_counted_exactly_without_parsing(value: object, ascii_only: bool) -> None:  # noqa: FBT001
-    """Brackets, commas, quotes and backslashes in strings do not count."""
     data = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass")
     count = _values(value)
 
@@ -86,7 +84,6 @@ _LEVELS = {"[": 1, '{"a]":': 1, '{"\\\\":[': 2, "[[],": 1}
 
 @pytest.mark.parametrize("opening", _LEVELS)
 def test_nesting_depth_is_measured_exactly_without_parsing(opening: str) -> None:
-    """64 levels pass and 65 do not, for every mix of arrays and objects."""
     for times in (1, 32, 33, 63, 64, 65, 130):
         is_deep = times * _LEVELS[opening] + opening.startswith("[[") > 64
         with pytest.raises(AmbiguousJson, match="deep") if is_deep else nullcontext():

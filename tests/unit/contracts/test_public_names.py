@@ -9,11 +9,9 @@ from chargehand.api import __all__ as public_names
 
 
 def test_the_package_exports_its_public_names() -> None:
-    """`from chargehand import …` gives every contract, the client, its errors and the converter, and nothing else."""
     client = {"Chargehand", "Conversation", "Session", "SessionFilters", "SessionSummary", "ErrorType", "TASK_QUEUE"}
     client |= {"data_converter"}
     raised = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
-
     names = list(public_names)
 
     assert set(names) == client | raised | set(contracts.__all__)
@@ -22,7 +20,6 @@ def test_the_package_exports_its_public_names() -> None:
 
 
 def test_importing_a_name_loads_only_what_it_needs() -> None:
-    """Errors and wire names need neither Temporal nor pydantic, and contracts do not need Temporal."""
     errors = "import chargehand.wire, chargehand.payloads.errors; from chargehand import ErrorType, NotReachable"
     cases: list[tuple[str, list[str]]] = [(errors, []), ("from chargehand import Report", ["pydantic"])]
     for statement, expected in cases:

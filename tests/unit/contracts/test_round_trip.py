@@ -55,9 +55,7 @@ OUTCOMES = st.one_of([contracts(kind) for kind in (Success, Partial, Failure, Es
 @settings(max_examples=settings().max_examples // 5)
 @given(data=st.data())
 def test_contracts_survive_a_round_trip(values: st.SearchStrategy[object], type_hint: Any, data: st.DataObject) -> None:
-    """Each comes back equal and of the same type, to the last nanodollar and character."""
     value = data.draw(values)
-
     [back] = CONVERTER.from_payloads(CONVERTER.to_payloads([value]), [type_hint])
 
     assert back == value
@@ -80,7 +78,6 @@ def test_default_values_are_not_written_to_payloads(outcome: Outcome, usage: Usa
 def test_payloads_for_clients_have_all_fields(model: type[Contract], data: st.DataObject) -> None:
     """Clients in other languages, and readers of the Temporal CLI's JSON, need not know the defaults."""
     value = data.draw(contracts(model))
-
     [payload] = CONVERTER.to_payloads([value])
 
     assert json.loads(payload.data) == value.model_dump(mode="json")
@@ -89,7 +86,6 @@ def test_payloads_for_clients_have_all_fields(model: type[Contract], data: st.Da
 def test_the_initial_limits_of_a_session_are_written_completely() -> None:
     """A replay reads them from the history, even if the defaults have changed since."""
     card = CrewCard(name="c", tier=Tier.SMALL, agents=(), prompt_bytes=0)
-
     [payload] = CONVERTER.to_payloads([SessionFacts(crew=card, models={}, ceilings=Limits())])
 
     written = json.loads(payload.data)
@@ -103,7 +99,6 @@ def test_the_initial_limits_of_a_session_are_written_completely() -> None:
 def test_a_changed_request_under_the_same_id_is_refused_by_field_name(
     kind: type[SessionRequest | ConversationRequest], data: st.DataObject
 ) -> None:
-    """An identical repeated request is accepted; otherwise exactly the fields that differ are named."""
     asked, other = data.draw(contracts(kind)), data.draw(contracts(kind))
     [original] = CONVERTER.from_payloads(CONVERTER.to_payloads([asked]), [kind])
 

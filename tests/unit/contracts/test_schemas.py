@@ -28,7 +28,6 @@ RENEW = (
 
 
 def test_every_schema_matches_its_reviewed_file(tmp_path: Path) -> None:
-    """There are no other files."""
     main(tmp_path / "schemas")
 
     written, reviewed = (
@@ -63,14 +62,12 @@ def test_bounds_in_descriptions_match_the_schema() -> None:
 
 
 def test_every_schema_is_valid_json_schema() -> None:
-    """It also has a description."""
     for name in sorted(schemas()):
         Draft202012Validator.check_schema(schemas()[name])
         assert schemas()[name].get("description"), name
 
 
 def test_every_contract_field_has_a_description() -> None:
-    """Each contract also has its own docstring."""
     public = (getattr(contracts, name) for name in contracts.__all__)
     for model in (each for each in public if isinstance(each, type) and issubclass(each, Contract)):
         silent = [name for name, field in _fields(model).items() if "description" not in field]
@@ -102,7 +99,6 @@ def _required(model: type[Contract]) -> bool:
 
 
 def test_the_request_schema_agrees_with_the_parser() -> None:
-    """What the published schema allows is read, and what it forbids is refused."""
     cases = [
         '{"goal": "a goal"}',
         '{"goal": "a goal", "limits": {"budget_usd": 0.5, "deadline": 60, "max_turns": 3}}',
@@ -128,7 +124,6 @@ def test_the_request_schema_agrees_with_the_parser() -> None:
 @settings(max_examples=10)
 @given(data=st.data())
 def test_written_contracts_match_their_published_schemas(model: type[Contract], data: st.DataObject) -> None:
-    """This covers plans, reports and limits as sent over the wire."""
     assert _fits(model.__name__, data.draw(drawn(model)).model_dump_json())
 
 

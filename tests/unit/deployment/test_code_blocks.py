@@ -61,7 +61,6 @@ def commands(program: str) -> Iterator[tuple[str, list[str]]]:
 
 @cache
 def command_line() -> VerbGroups:
-    """Return the parser of the command line, with the verbs of plug-ins."""
     root = cast("VerbGroups", typer.main.get_command(app))
     root.add_plugin_verbs()
     return root
@@ -75,7 +74,6 @@ def _words(line: str) -> list[str]:
 
 
 def test_every_code_block_of_the_pages_is_collected() -> None:
-    """Their languages are all known."""
     fences = sum(page.read_text(encoding="utf-8").count("```") for page in PAGES)
 
     assert len(BLOCKS) == fences / 2 > 20
@@ -97,7 +95,6 @@ def test_python_blocks_compile() -> None:
 
 
 def test_commands_exist_with_their_options() -> None:
-    """The command line's own parser takes them; nothing is run."""
     root = command_line()
     for page, said in commands("chargehand"):
         words, command = said, root
@@ -109,7 +106,6 @@ def test_commands_exist_with_their_options() -> None:
 
 
 def test_verbs_in_the_text_exist() -> None:
-    """Each `chargehand verb` of a sentence or a table is a verb."""
     named = [(found[1], page.name) for page in PAGES for found in _INLINE.finditer(page.read_text(encoding="utf-8"))]
 
     assert len(named) > 100
@@ -117,14 +113,12 @@ def test_verbs_in_the_text_exist() -> None:
 
 
 def test_documented_make_targets_exist() -> None:
-    """Each word after `make` that is not a variable is a rule of the Makefile."""
     for page, words in commands("make"):
         rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
         assert [word for word in words if "=" not in word and word not in rules] == [], page
 
 
 def test_documented_temporal_inputs_are_valid() -> None:
-    """Each `--input` of a Temporal CLI command is a valid request or update message."""
     found = [words for _, words in commands("temporal") if "--input" in words]
 
     assert found

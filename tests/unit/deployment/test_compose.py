@@ -38,7 +38,6 @@ SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text(encoding=
 
 
 def environment_names_of_the_worker() -> set[str]:
-    """All names that the worker's settings read."""
     settings = cast("type[BaseSettings]", importlib.import_module("worker.settings").settings_type())
     prefix = settings.model_config.get("env_prefix", "")
     names = {"CHARGEHAND_PLUGINS"}
@@ -69,7 +68,6 @@ def test_every_documented_extra_can_be_installed() -> None:
 
 @pytest.mark.slow
 def test_the_image_builds_from_its_docker_context(tmp_path: Path) -> None:
-    """The wheels need only what `.dockerignore` admits and the Dockerfile copies."""
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     context = {line.removeprefix("!") for line in lines if line.startswith("!")}
     build_stage = DOCKERFILE.read_text(encoding="utf-8").partition("\nFROM $BASE\n")[0]
@@ -88,7 +86,6 @@ def test_the_image_builds_from_its_docker_context(tmp_path: Path) -> None:
 
 
 def test_compose_files_fit_the_compose_specification() -> None:
-    """No key is misspelt and no value has the wrong form."""
     of_projects = ROOT / "deploy" / "worker" / "src" / "chargehand_worker" / "template" / "docker-compose.override.yml"
     files = [str(COMPOSE), str(ROOT / "deploy" / "bubblewrap.yml"), str(of_projects)]
     subprocess.run(
@@ -100,7 +97,6 @@ def test_compose_files_fit_the_compose_specification() -> None:
 
 
 def test_images_are_pinned() -> None:
-    """Nothing changes under a user's feet: each image has a version, and the server and its tools the same one."""
     images = {name: service["image"] for name, service in SERVICES.items()}
     dockerfile = DOCKERFILE.read_text(encoding="utf-8")
 
@@ -111,11 +107,9 @@ def test_images_are_pinned() -> None:
 
 
 def test_our_images_are_tagged_with_the_package_version() -> None:
-    """The compose file, the guide to it and the Kubernetes overlays name the image of this version."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     overlays = (ROOT / "deploy" / "kubernetes" / "overlays").glob("*/kustomization.yaml")
     written = [path.read_text(encoding="utf-8") for path in (COMPOSE, ROOT / "deploy" / "README.md", *overlays)]
-
     tags = [re.findall(r"(?:chargehand-worker:|newTag: )(\d[\d.]+)", text) for text in written]
 
     assert len(tags) > 2
@@ -123,7 +117,6 @@ def test_our_images_are_tagged_with_the_package_version() -> None:
 
 
 def test_services_have_limits_and_no_privileges() -> None:
-    """CPU, memory and logs are limited, ports are open to this machine only, and jobs run once."""
     for name, service in SERVICES.items():
         ports = cast("list[str]", service.get("ports", []))
 
@@ -136,17 +129,14 @@ def test_services_have_limits_and_no_privileges() -> None:
 
 
 def test_the_container_worker_gets_every_setting() -> None:
-    """Whatever can be set without containers can be set with them, and nothing is passed on without effect."""
     given = {name for name in SERVICES["worker"]["environment"] if not name.startswith(FOR_OTHERS)}
 
     assert given == environment_names_of_the_worker()
 
 
 def test_the_codec_server_has_the_workers_encryption_and_storage() -> None:
-    """Its settings for both match the worker's, and its command knows the options that it gets."""
     worker, codec = SERVICES["worker"], SERVICES["codec-server"]
     told = ("CHARGEHAND_ENCRYPTION_", "CHARGEHAND_STORAGE", *FOR_OTHERS)
-
     shared = {name for name in worker["environment"] if name.startswith(told)}
 
     assert set(codec["environment"]) == shared | {"CHARGEHAND_CODEC_TOKEN"}
@@ -171,7 +161,6 @@ def test_every_compose_setting_is_documented() -> None:
 
 
 def test_the_container_worker_can_write_only_to_state_and_scratch() -> None:
-    """Its root is read-only; state is in the volume shared with clients, scratch files are in memory."""
     worker = SERVICES["worker"]
 
     assert worker["read_only"] is True
@@ -183,7 +172,6 @@ def test_the_container_worker_can_write_only_to_state_and_scratch() -> None:
 
 
 def test_the_documented_retention_matches_the_compose_file() -> None:
-    """The namespace job gets its retention from there."""
     retention = SERVICES["temporal-namespace"]["environment"]["RETENTION"]
     page = (ROOT / "docs" / "how-to" / "retention.md").read_text(encoding="utf-8")
 
@@ -191,7 +179,6 @@ def test_the_documented_retention_matches_the_compose_file() -> None:
 
 
 def test_search_attributes_match_everywhere() -> None:
-    """The namespace job, the page on finding sessions and the client have the names and types of the wire."""
     job = (ROOT / "deploy" / "temporal-namespace.sh").read_text(encoding="utf-8")
     page = (ROOT / "docs" / "how-to" / "finding-sessions.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`Chargehand.*?) \| (\w+) \|", page, re.MULTILINE)
@@ -203,7 +190,6 @@ def test_search_attributes_match_everywhere() -> None:
 
 
 def test_the_stop_grace_period_exceeds_the_graceful_shutdown_timeout() -> None:
-    """Compose and the embedded server give a worker more time than its calls have to finish."""
     grace = timedelta(minutes=int(SERVICES["worker"]["stop_grace_period"].removesuffix("m")))
 
     assert grace > GRACEFUL_SHUTDOWN_TIMEOUT
@@ -212,7 +198,6 @@ def test_the_stop_grace_period_exceeds_the_graceful_shutdown_timeout() -> None:
 
 @pytest.fixture(scope="module")
 def temporal_address() -> Iterator[str]:
-    """A real in-memory Temporal server, as the namespace job would find it."""
     program = Path(sys.executable).with_name("temporal")
     port = free_port()
     server = subprocess.Popen(
@@ -228,13 +213,11 @@ def temporal_address() -> Iterator[str]:
 
 @pytest.mark.slow
 def test_the_namespace_job_waits_for_the_server_and_is_idempotent(temporal_address: str, tmp_path: Path) -> None:
-    """The first run creates the namespace and its search attributes; the second changes nothing."""
     temporal = Path(sys.executable).with_name("temporal")
     path = f"{temporal.parent}{os.pathsep}{os.environ['PATH']}"
     settings = {"TEMPORAL_ADDRESS": temporal_address, "TEMPORAL_NAMESPACE": "ferries", "RETENTION": "48h"}
     environment = {"PATH": path, "HOME": str(tmp_path), **settings}
     job = ["sh", str(ROOT / "deploy" / "temporal-namespace.sh")]
-
     first = subprocess.run(job, env=environment, check=True, capture_output=True, text=True, timeout=90)
     second = subprocess.run(job, env=environment, check=True, capture_output=True, text=True, timeout=90)
 

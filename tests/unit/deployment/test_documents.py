@@ -23,7 +23,6 @@ def project_file(name: str) -> dict[str, Any]:
 
 
 def test_every_dependency_has_its_licence_and_reason() -> None:
-    """The page on dependencies lists exactly what the project files ask for."""
     asked: list[str] = []
     for name in PROJECTS:
         file = project_file(name)
@@ -32,7 +31,6 @@ def test_every_dependency_has_its_licence_and_reason() -> None:
             *file.get("dependency-groups", {}).values(),
         )
         asked += [*file["project"]["dependencies"], *(each for group in groups for each in group)]
-
     page = (DECISIONS / "0005-dependencies.md").read_text(encoding="utf-8")
 
     listed = re.findall(r"^\| ([a-z0-9-]+) \| \S.* \| \S.* \|$", page, re.MULTILINE)
@@ -40,13 +38,11 @@ def test_every_dependency_has_its_licence_and_reason() -> None:
 
 
 def test_all_packages_have_the_same_version() -> None:
-    """It is the application's, also where the packages depend on each other."""
     files = [project_file(name) for name in PROJECTS]
     extras = [
         each for file in files for group in file["project"].get("optional-dependencies", {}).values() for each in group
     ]
     asked = [*extras, *(each for file in files for each in file["project"]["dependencies"])]
-
     pinned = {found[1] for each in asked if (found := re.fullmatch(r"chargehand[\w\[\],-]*==(.+)", each))}
 
     assert {file["project"]["version"] for file in files} == pinned | {files[0]["project"]["version"]}
@@ -54,9 +50,7 @@ def test_all_packages_have_the_same_version() -> None:
 
 
 def test_the_list_of_decisions_is_complete() -> None:
-    """Each page is listed under its own title, and states its cost and what would change our mind."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in DECISIONS.glob("0*.md")}
-
     listed = re.findall(r"^(\d+)\. \[(.+)\]\((.+)\)$", (DECISIONS / "README.md").read_text(encoding="utf-8"), re.M)
 
     assert {name: f"# {number}. {title}" for number, title, name in listed} == {
@@ -112,9 +106,7 @@ def _exists(path: str, page: Path) -> bool:
     "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *documents()], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_every_path_that_a_document_names_exists(page: Path) -> None:
-    """Paths in backquotes are below the root or a package, module names are in the code, and links lead to files."""
     found = _PATH.findall(page.read_text(encoding="utf-8"))
-
     missing = [named for named, _ in found if named and not _exists(named, page)]
     broken = [linked for _, linked in found if linked and not (page.parent / linked).exists()]
 

@@ -18,13 +18,11 @@ _FILE = re.compile(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 
 def files_of(page: str) -> dict[str, str]:
-    """Return the files that a page shows, by their names."""
     return dict(_FILE.findall((ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A user's project, in which tests are run."""
     before = set(sys.modules)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -47,7 +45,6 @@ def test_the_tests_shown_on_the_own_tools_page_pass(folder: Path) -> None:
 
 
 async def test_run_session_reports_what_is_wrong(folder: Path) -> None:
-    """An unknown crew fails as on a server; a missing folder, an invalid reply and an unknown tool are named."""
     with pytest.raises(SessionFailed, match="crew: there is no crew 'shop'; there are"):
         await run_session(SessionRequest(goal="Refund order A-17.", crew="shop"), Script())
     with pytest.raises(UnusableSettings, match="there is no such folder"):

@@ -52,7 +52,6 @@ def references(container: Manifest, kind: str) -> set[str]:
 
 
 def test_the_kubernetes_worker_has_the_limits_of_the_compose_worker() -> None:
-    """User, root, capabilities, memory, CPU, scratch files, grace period and health check are the same."""
     pod, composed = pod_of("worker"), service("worker")
     container, limits = only(pod), composed["deploy"]["resources"]["limits"]
     dockerfile = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
@@ -74,7 +73,6 @@ def test_the_kubernetes_worker_has_the_limits_of_the_compose_worker() -> None:
 
 @pytest.mark.parametrize("name", ["worker", "console"])
 def test_pods_are_unprivileged(name: str) -> None:
-    """They have no root user, privilege escalation, cluster token or service variables."""
     pod = pod_of(name)
     security, own = pod["securityContext"], only(pod)["securityContext"]
 
@@ -89,7 +87,6 @@ def test_pods_are_unprivileged(name: str) -> None:
 
 
 def test_only_worker_pods_have_model_provider_keys() -> None:
-    """The console gets the settings that it shares with workers, and its own."""
     worker, console = only(pod_of("worker")), only(pod_of("console"))
 
     for kind in ("configMapRef", "secretRef"):
@@ -106,7 +103,6 @@ def test_manifests_use_only_known_setting_names() -> None:
 
 
 def test_manifest_ports_match_what_containers_listen_on() -> None:
-    """Container port and network policy have the number that the container is told to listen on."""
     worker, console = only(pod_of("worker")), only(pod_of("console"))
     listens = {
         "worker": environment(worker)["CHARGEHAND_METRICS_ADDRESS"].rpartition(":")[2],
@@ -122,7 +118,6 @@ def test_manifest_ports_match_what_containers_listen_on() -> None:
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_overlays_render_manifests_whose_references_resolve(overlay: str) -> None:
-    """Every settings file, scaling target and label set that is referenced exists."""
     manifests = render(overlay)
     there = {(each["kind"], each["metadata"]["name"]) for each in manifests}
     workloads = [each for each in manifests if each["kind"] in {"Deployment", "WorkerDeployment"}]
@@ -144,7 +139,6 @@ def test_overlays_render_manifests_whose_references_resolve(overlay: str) -> Non
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_manifests_match_the_schemas_of_their_kinds(overlay: str) -> None:
-    """Validation is strict: an unknown field is refused."""
     manifests = render(overlay)
     unknown = {"notAField": 1}
     spoilt = [each | unknown for each in manifests]
@@ -195,7 +189,6 @@ def test_network_policies_allow_spans_and_cloud_credentials() -> None:
 
 
 def test_sandbox_pods_have_no_model_provider_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They get none of the workers' secrets and settings, and both have matching queues and roles."""
     data = {each["metadata"]["name"]: each["data"] for each in render("separate") if each["kind"] == "ConfigMap"}
     containers = {name: only(spec["template"]["spec"]) for name, spec in specs("separate", "Deployment").items()}
     read_as: dict[str, Settings] = {}
@@ -216,7 +209,6 @@ def test_sandbox_pods_have_no_model_provider_keys(monkeypatch: pytest.MonkeyPatc
 
 @cache
 def render(overlay: str) -> list[Manifest]:
-    """Have kubectl make the manifests of an overlay."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
     command = ["kubectl", "kustomize", str(FOLDER / "overlays" / overlay)]
@@ -225,7 +217,6 @@ def render(overlay: str) -> list[Manifest]:
 
 
 def specs(overlay: str, kind: str) -> dict[str, Any]:
-    """Return the specification of each manifest of a kind by its name."""
     return {each["metadata"]["name"]: each["spec"] for each in render(overlay) if each["kind"] == kind}
 
 

@@ -66,7 +66,6 @@ def is_permissive(licence: str) -> bool:
 
 
 def test_every_installed_package_has_an_accepted_licence() -> None:
-    """The licence is permissive, or has been reviewed."""
     licences: dict[str, str] = {}
     for name in shipped():
         try:

@@ -109,7 +109,6 @@ def test_make_run_succeeds_for_a_report_with_gaps(project: Path, code: int, ends
 )
 @pytest.mark.parametrize("way", ["argument", "environment"])
 def test_make_run_passes_any_goal_text_unchanged(project: Path, goal: str, way: str) -> None:
-    """Neither make nor the shell interprets the question."""
     result = (
         make(project, "run", f"GOAL={goal}", "DOCS=my $papers/2025")
         if way == "argument"
@@ -127,7 +126,6 @@ BROWSER = ["-m", "browser and not nightly", "-n", "2", "--dist", "loadfile", "te
     [("MODEL=local", ["-m", "local_llm"]), ("BROWSER=1", ["-n", "3", "--dist", "worksteal", *BROWSER])],
 )
 def test_make_test_runs_model_and_browser_tests_only_on_request(project: Path, said: str, chosen: list[str]) -> None:
-    """They need things that are not installed for the other tests."""
     assert given(make(project, "test", said)) == ["-m", "pytest", "-q", *chosen]
     assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
 
@@ -148,7 +146,6 @@ def test_make_uses_a_separate_environment_for_another_python_version(project: Pa
     """If PYTHON has the version of .venv, .venv itself is used."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     settings = project / ".venv" / "pyvenv.cfg"
-
     used: list[str] = []
     for installed in ("3.9.1", f"{version}.0"):
         settings.write_text(f"home = /usr/bin\nversion = {installed}\n", encoding="utf-8")
@@ -183,10 +180,8 @@ def test_unusable_make_arguments_are_refused_with_the_remedy(project: Path, said
     ids=["too old", "without venv, as on Debian"],
 )
 def test_an_unsuitable_python_is_named_with_the_remedy(project: Path, python3: str, remedies: tuple[str, ...]) -> None:
-    """It may be too old, or lack the venv module."""
     programs = fake_programs(project, python3=f"#!/bin/sh\n{python3}\n")
     shutil.rmtree(project / ".venv")
-
     result = make(project, "run", environment={"PATH": str(programs)})
 
     assert result.returncode != 0
@@ -202,7 +197,6 @@ def installed(project: Path, uv: str) -> dict[str, str]:
 
 
 def test_concurrent_installations_wait_for_each_other(project: Path) -> None:
-    """While one holds the lock, another reports that it is waiting, and continues when the lock is free."""
     with (project / ".venv.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with subprocess.Popen(
@@ -228,7 +222,6 @@ def test_concurrent_installations_wait_for_each_other(project: Path) -> None:
     ],
 )
 def test_a_failed_installation_names_its_cause(project: Path, said: str, cause: str) -> None:
-    """The network is blamed only for what is its fault."""
     uv = f"[ \"$1\" = --version ] || {{ echo '{said}' >&2; exit 1; }}"
     result = subprocess.run(
         ["sh", "bootstrap.sh"], cwd=project, env=installed(project, uv), capture_output=True, text=True, check=False

@@ -45,7 +45,6 @@ def _in_code() -> Iterator[tuple[str, str]]:
 
 
 def test_documented_settings_exist() -> None:
-    """A worker or command reads each `CHARGEHAND_*` variable or prefix that a page names."""
     fields = settings_type().model_fields
     known = {f"CHARGEHAND_{name}".upper() for name in [*fields, *installed().variables]} | SETTINGS | _OF_IMAGES
     known |= {name for name in installed().variables if name.startswith("CHARGEHAND_")}
@@ -97,7 +96,6 @@ def test_documented_options_exist() -> None:
 
 
 def test_documented_contract_fields_exist() -> None:
-    """This covers fields of reports, statuses and limits."""
     contracts: dict[str, type[BaseModel]] = {"report": Report, "status": Status, "limits": ConversationLimits}
     named = [
         (page, *found) for page, code in _in_code() for found in re.findall(r"^(report|status|limits)\.(\w+)$", code)
@@ -109,7 +107,6 @@ def test_documented_contract_fields_exist() -> None:
 
 
 def test_documented_metrics_exist() -> None:
-    """Workers record each `chargehand_*` metric that a page names."""
     code = "".join(path.read_text(encoding="utf-8") for folder in _RECORDING for path in (ROOT / folder).rglob("*.py"))
     named = {(name, page) for page, text in _in_code() for name in re.findall(r"^chargehand_[a-z_]+$", text)}
     others = {"chargehand_worker", "chargehand_plugins", "chargehand_cli", "chargehand_temporal"}
@@ -119,9 +116,7 @@ def test_documented_metrics_exist() -> None:
 
 
 def test_documented_limits_and_profiles_match_the_code() -> None:
-    """The tables state the defaults of limits, the options of `chargehand run`, and each profile."""
     page = TEXTS["docs/limits.md"]
-
     rows = re.findall(r"^\| `(\w+)` \| `?([^|`]+)`? \| `(--[\w-]+)` \|", page, re.MULTILINE)
     profiles = re.findall(r"^\| `(\w+)`(?: \(default\))? \| (\d+ \| \$.*) \|$", page, re.MULTILINE)
 
@@ -145,7 +140,6 @@ _TABLES: list[tuple[str, str, set[str]]] = [
 
 @pytest.mark.parametrize(("page", "heading", "names"), _TABLES, ids=[heading for _, heading, _ in _TABLES])
 def test_documented_tables_are_complete(page: str, heading: str, names: set[str]) -> None:
-    """A table of fields, options, methods or error types has each of them, and no other."""
     after = re.split(rf"^#+ {heading}$", TEXTS[f"docs/{page}.md"], flags=re.MULTILINE)[1]
     part = re.split(r"^#+ [A-Z]", after, maxsplit=1, flags=re.MULTILINE)[0]
     rows = [line.split(" | ")[0] for line in part.splitlines() if line.startswith("| ")]
@@ -162,7 +156,6 @@ def _written(value: object) -> str:
 
 @pytest.mark.parametrize(("page", "sentence", "places"), STATED, ids=[sentence for _, sentence, _ in STATED])
 def test_documented_numbers_match_the_constants(page: str, sentence: str, places: list[str]) -> None:
-    """A number in a sentence is the constant that holds it."""
     text = (ROOT / page).read_text(encoding="utf-8")
 
     assert sentence.replace(",", "").format(*map(_number, places)) in " ".join(text.replace(",", "").split())
@@ -174,7 +167,6 @@ def _stated_of(field: FieldInfo) -> Any:
 
 
 def _number(place: str) -> str:
-    """Return the number at a place in the code."""
     name, _, divisor = place.partition(" / ")
     path = name.split(".")
     value: Any = None

@@ -6,7 +6,6 @@ from deploy.worker.build_hook import rename_imports
 
 
 def test_the_wheel_build_renames_only_imports_of_moved_modules() -> None:
-    """Other imports, relative ones, strings and line numbers stay unchanged."""
     source = '''"""Reads `activities.contracts.tool`."""
 from activities.contracts.tool import (
     Tool,
@@ -25,7 +24,6 @@ def late():
 
 
 def test_an_import_that_cannot_be_renamed_stops_the_wheel_build() -> None:
-    """The error gives the line of the module that would not be found in the wheel."""
     cases = ["import activities.contracts.tool\n", 'start("workflows.registry")\n', 'f"activities.{x}"\n']
     for source in cases:
         with pytest.raises(ValueError, match=r"module\.py:1: "):

@@ -37,10 +37,8 @@ def tables() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def test_the_readme_answers_match_the_example_tables(tables: duckdb.DuckDBPyConnection) -> None:
-    """Each SQL query in the examples' README returns exactly the table printed below it."""
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     pairs = re.findall(r"```sql\n(.*?)\n```\n\n\|[^\n]*\n\|[-|]*\n((?:\|[^\n]*\n)+)", readme, re.DOTALL)
-
     answers = [[tuple(str(value) for value in row) for row in tables.execute(sql).fetchall()] for sql, _ in pairs]
 
     printed = [[tuple(c.strip() for c in line.strip("|").split("|")) for line in t.splitlines()] for _, t in pairs]
@@ -49,11 +47,9 @@ def test_the_readme_answers_match_the_example_tables(tables: duckdb.DuckDBPyConn
 
 
 def test_the_readme_quotations_are_in_the_example_manual() -> None:
-    """They are on page 2, as the README says."""
     readme = " ".join((EXAMPLES / "README.md").read_text(encoding="utf-8").replace("\n> ", " ").split())
     quotation = re.search(r"(To prevent engine faults.*?alarm\.)", readme)
     shorter = re.search(r'lost vane "(.*?)"', readme)
-
     with pypdfium2.PdfDocument(FOLDER / "engine-maintenance-manual.pdf") as document:
         page = " ".join(document[1].get_textpage().get_text_range().split())
 

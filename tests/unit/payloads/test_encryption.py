@@ -20,7 +20,6 @@ ENCRYPTION = Encryption({"old": OLD, "new": NEW}, "new")
 
 @given(st.binary(max_size=4_000), st.sampled_from([PAYLOAD, ARTIFACT]))
 def test_encrypted_content_can_be_decrypted(content: bytes, purpose: str) -> None:
-    """It comes back unchanged, compressed or not."""
     assert ENCRYPTION.open(ENCRYPTION.seal(content, purpose), purpose) == content
 
 
@@ -33,9 +32,7 @@ def test_payloads_in_the_shared_encryption_format_can_be_decrypted(example: dict
 
 
 def test_encrypted_content_reveals_nothing() -> None:
-    """It contains neither content nor key, compressed or not, and differs each time."""
     content = b"the canary sings " * 200
-
     sealed = ENCRYPTION.seal(content) + ENCRYPTION.seal(b"the canary sings")
 
     assert b"canary" not in sealed
@@ -46,7 +43,6 @@ def test_encrypted_content_reveals_nothing() -> None:
 
 @given(st.data(), st.booleans())
 def test_tampered_or_truncated_content_is_refused(data: st.DataObject, is_cut: bool) -> None:  # noqa: FBT001
-    """Any single flipped bit, in the header too, and any truncation is detected."""
     sealed = bytearray(ENCRYPTION.seal(b"content" * 300))
     place = data.draw(st.integers(0, len(sealed) - 1))
     if is_cut:
@@ -59,7 +55,6 @@ def test_tampered_or_truncated_content_is_refused(data: st.DataObject, is_cut: b
 
 
 def test_old_keys_still_decrypt_after_a_rotation() -> None:
-    """New content is encrypted with the new key."""
     before = Encryption({"old": OLD}, "old").seal(b"content")
 
     assert ENCRYPTION.open(before) == b"content"
@@ -75,7 +70,6 @@ def test_encryption_keys_are_read_from_a_setting_or_a_private_file(tmp_path: Pat
     file = tmp_path / "keys.json"
     file.write_text(_keys(one=OLD))
     file.chmod(0o600)
-
     inline, named = encryption_from(_keys(one=OLD), "one"), encryption_from(str(file), "one")
 
     assert inline
@@ -113,7 +107,6 @@ def test_unusable_encryption_settings_are_refused() -> None:
 
 
 def test_content_is_decrypted_only_with_the_same_purpose_and_key() -> None:
-    """Another purpose or another key of the same name fails, and a missing key is named."""
     with pytest.raises(SealBroken):
         ENCRYPTION.open(ENCRYPTION.seal(b"content", ARTIFACT), PAYLOAD)
     with pytest.raises(SealBroken, match="another one than the key of that name"):

@@ -39,7 +39,6 @@ async def test_a_stored_payload_is_one_compressed_private_file(tmp_path: Path) -
     await directory.store(STORING, [LARGE])
     [file] = _files(tmp_path)
     os.utime(file, (1, 1))
-
     await directory.store(STORING, [LARGE])
 
     assert _files(tmp_path) == [file]
@@ -49,7 +48,6 @@ async def test_a_stored_payload_is_one_compressed_private_file(tmp_path: Path) -
 
 
 async def test_payloads_round_trip_and_damaged_ones_can_be_stored_again(place: str) -> None:
-    """Storing twice is harmless, and a damaged payload is never returned as if it were valid."""
     driver = storage_from_text(place, "default").driver
     payloads = [LARGE, Payload(metadata={"encoding": b"json/plain"}, data=b"1"), LARGE]
     claims = await driver.store(STORING, payloads)
@@ -66,7 +64,6 @@ async def test_payloads_round_trip_and_damaged_ones_can_be_stored_again(place: s
 
 
 async def test_a_missing_payload_error_names_its_digest_and_storage(place: str) -> None:
-    """A payload that is gone is an error that says which and where it was looked for."""
     gone = StorageDriverClaim(claim_data={"sha256": "0" * 64})
 
     with pytest.raises(StoredPayloadMissing, match=f"0000 is not in {place}/default"):
@@ -74,7 +71,6 @@ async def test_a_missing_payload_error_names_its_digest_and_storage(place: str) 
 
 
 async def test_a_forged_payload_reference_cannot_name_another_file(tmp_path: Path) -> None:
-    """A reference that is not a digest is refused."""
     for digest in ("../../secret", "", "A" * 64, "0" * 63, "0" * 64 + "/x"):
         (tmp_path / "secret").write_bytes(b"\0secret")
         with pytest.raises(StoredPayloadMissing):
@@ -84,13 +80,11 @@ async def test_a_forged_payload_reference_cannot_name_another_file(tmp_path: Pat
 
 
 def test_payload_namespaces_stay_below_the_storage_root(tmp_path: Path) -> None:
-    """Whatever its name, a namespace has exactly one folder directly below the root."""
     for namespace in ("../..", "a/b", ".", "team.abc12"):
         assert PayloadDirectory(tmp_path, namespace).folder.resolve().parent == tmp_path.resolve()
 
 
 async def test_only_large_payloads_are_stored_externally(tmp_path: Path) -> None:
-    """Above the threshold the history has a reference; readers see no difference, and encryption still applies."""
     storage = Storage(PayloadDirectory(tmp_path, "default"))
     values = ["short", "canary " + os.urandom(40_000).hex()]
     for encryption in (None, Encryption({"one": bytes(32)}, "one")):
@@ -104,7 +98,6 @@ async def test_only_large_payloads_are_stored_externally(tmp_path: Path) -> None
 
 
 def test_an_unusable_storage_setting_is_refused() -> None:
-    """The error shows a valid form."""
     cases = [
         ("payloads", "absolute path"),
         ("ftp://host/x", "absolute path"),
@@ -120,7 +113,6 @@ def test_an_unusable_storage_setting_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["CHARGEHAND_STORAGE_THRESHOLD", "CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN"])
 def test_invalid_client_storage_settings_are_refused_by_name(name: str) -> None:
-    """A value of the wrong kind is an error that names the setting."""
     with pytest.raises(ProtectionSettingsError, match=name):
         protection_from({name: "-many"}, "default")
 
@@ -131,7 +123,6 @@ def test_invalid_client_storage_settings_are_refused_by_name(name: str) -> None:
 def test_a_bucket_without_its_library_names_the_extra_to_install(
     monkeypatch: pytest.MonkeyPatch, place: str, adapter: str, library: str
 ) -> None:
-    """Without the vendor's library the error names the extra to install."""
     monkeypatch.delitem(sys.modules, f"chargehand_plugins.buckets.{adapter}", raising=False)
     monkeypatch.setitem(sys.modules, library, None)
 
@@ -140,7 +131,6 @@ def test_a_bucket_without_its_library_names_the_extra_to_install(
 
 
 async def test_an_unwritable_storage_location_is_named(tmp_path: Path) -> None:
-    """Read and write errors name the setting, the location and the system's message."""
     blocked = tmp_path / "file"
     blocked.write_text("")
     driver = PayloadDirectory(blocked, "default")
@@ -152,10 +142,8 @@ async def test_an_unwritable_storage_location_is_named(tmp_path: Path) -> None:
 
 
 async def test_an_undecryptable_failure_names_the_key_setting() -> None:
-    """A client without keys is shown the settings, not the SDK's message."""
     failure = Failure()
     await data_converter(Encryption({"one": bytes(32)}, "one")).encode_failure(ApplicationError("why"), failure)
-
     told = ending("s", await data_converter().decode_failure(failure))
 
     assert str(told).startswith("Why it failed is encrypted, and there is no key here; set CHARGEHAND_ENCRYPTION_KEYS")

@@ -53,7 +53,6 @@ async def test_a_second_attempt_does_not_repeat_an_applied_call(crews: Path) -> 
 
 
 async def test_subtasks_with_the_same_id_in_nested_sessions_act_separately(crews: Path) -> None:
-    """A nested subtask is not the subtask of the same id above it: its call is made, with its own key."""
     refund, calls = refunds()
     script = (
         Script()
@@ -61,17 +60,14 @@ async def test_subtasks_with_the_same_id_in_nested_sessions_act_separately(crews
         .plan(subtask("T1", "clerk", "Settle the branch's order."), goal="branch")
         .work("order", use("refund", order="A-17"), answer("It is settled."))
     )
-
     await run_session(REQUEST, script, crews=crews, tools=[refund])
 
     assert len(set(calls)) == len(calls) == 2
 
 
 async def test_a_call_repeated_within_a_round_is_made_once(crews: Path) -> None:
-    """The agent is told that it already made the call, and no outcome is unknown."""
     refund, calls = refunds()
     twice = use_all(use("refund", order="A-17"), use("refund", order="A-17"))
-
     run = await _settle(crews, refund, twice, answer("It is settled."))
 
     assert len(calls) == 1
@@ -80,7 +76,6 @@ async def test_a_call_repeated_within_a_round_is_made_once(crews: Path) -> None:
 
 
 async def test_a_lookup_decides_whether_a_failed_call_is_repeated(crews: Path) -> None:
-    """If the call was applied, the lookup's result is the answer; otherwise the call is made again."""
     made: list[str] = []
 
     @tool(capabilities=[], acts=True, settles_within=timedelta(0))
@@ -108,8 +103,6 @@ async def test_a_lookup_decides_whether_a_failed_call_is_repeated(crews: Path) -
 async def test_run_session_can_approve_calls_in_place_of_a_person(
     crews: Path, caplog: pytest.LogCaptureFixture, *, approved: bool | None
 ) -> None:
-    """The test decides whether a waiting call is made; without a decision it is denied after its timeout."""
-
     @tool(capabilities=[], acts=True, approval=True)
     def refund(order: str) -> str:
         """Refund an order."""
@@ -133,7 +126,6 @@ async def test_run_session_can_approve_calls_in_place_of_a_person(
 async def test_a_call_of_unknown_outcome_is_a_gap_and_is_not_repeated(crews: Path) -> None:
     """If no person decides, the agent is told, other calls continue, and the report names the call."""
     refund, calls = refunds(ConnectionError)
-
     run = await _settle(
         crews, refund, use_all(use("refund", order="A-17"), use("refund", order="B-3")), answer("It is settled.")
     )
@@ -147,7 +139,6 @@ async def test_a_call_of_unknown_outcome_is_a_gap_and_is_not_repeated(crews: Pat
 
 
 async def test_a_repeated_read_after_an_act_returns_the_new_state(crews: Path) -> None:
-    """The call is made again after an act and its result is current; the session ends without a gap."""
     read = list[str]()
     status = {"A-17": "open", "B-3": "open", "C-9": "open"}
 

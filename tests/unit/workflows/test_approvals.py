@@ -133,14 +133,12 @@ def test_the_largest_possible_tool_call_fits_in_an_approval_request() -> None:
     most: list[JsonValue] = [[]] * (LONGEST_ARGUMENTS // len("[],") - 10)
     envelope = _envelope(_request(most))
     converter = PayloadConverter()
-
     [payload] = converter.to_payloads([envelope])
 
     assert converter.from_payloads([payload], [Envelope]) == [envelope]
 
 
 def test_approval_state_survives_continue_as_new() -> None:
-    """A call that was applied before is not made again, no id is reused, and limits keep their counts."""
     before = Approvals()
     assert before.judge(_request()) is not None
     before.note_outcome(acting_call("T1", "refund", {"amount": 100}), is_applied=True)
@@ -167,7 +165,6 @@ _LIMITED = (_rule(at_most_calls=_MOST, at_most_sum={"argument": "amount", "total
 
 @given(st.lists(st.floats() | st.integers() | st.booleans() | st.text() | st.none() | st.integers(0, 60)))
 def test_no_sequence_of_calls_exceeds_the_policy_limits(amounts: list[JsonValue]) -> None:
-    """Whatever the arguments, allowed calls stay within count and sum; others are denied with the reason."""
     ledger = PolicyLedger()
     allowed: list[JsonValue] = []
     for amount in amounts:
@@ -181,7 +178,6 @@ def test_no_sequence_of_calls_exceeds_the_policy_limits(amounts: list[JsonValue]
 
 
 def test_amounts_that_are_not_usable_numbers_are_denied() -> None:
-    """NaN, infinities, negative and huge numbers, and values that are not numbers, are never allowed."""
     cases: list[JsonValue] = [float("nan"), float("inf"), -0.01, 10**400, 1e300, True, "5", None, [5], {"value": 5}]
     for amount in cases:
         assert any("must be a number" in problem for problem in PolicyLedger().violations(_LIMITED, {"amount": amount}))
@@ -189,7 +185,6 @@ def test_amounts_that_are_not_usable_numbers_are_denied() -> None:
 
 
 def test_sums_are_exact() -> None:
-    """A thousand cents are ten dollars, and not one cent more is allowed."""
     cents = (_rule(at_most_sum={"argument": "amount", "total": 10}),)
     ledger = PolicyLedger()
     for _ in range(1_000):
@@ -200,7 +195,6 @@ def test_sums_are_exact() -> None:
 
 
 def test_a_call_hash_identifies_one_call() -> None:
-    """Key order and whitespace of the arguments do not change it; agent, tool and every value do."""
     same: dict[str, JsonValue] = json.loads('{ "b": [1, 2],  "a": "x" }')
     reordered: dict[str, JsonValue] = {"a": "x", "b": [2, 1]}
     others = [("clerk", "refund", reordered), ("clerk", "pay", same), ("other", "refund", same)]
@@ -301,7 +295,6 @@ def test_a_call_within_its_rule_needs_no_approval(changed: Mapping[str, JsonValu
     ],
 )
 def test_no_spelling_of_an_argument_bypasses_an_allowlist(name: str, value: JsonValue) -> None:
-    """The approval request names the argument that is not listed."""
     request = _beside(**{name: value})
     approvals = Approvals()
 
@@ -311,7 +304,6 @@ def test_no_spelling_of_an_argument_bypasses_an_allowlist(name: str, value: Json
 
 @pytest.mark.parametrize(("changed", "said"), [({}, ""), ({"to": "eve"}, "to: is not"), ({"amount": 51}, "amount: is")])
 def test_a_report_only_rule_names_calls_that_would_need_approval(changed: Mapping[str, JsonValue], said: str) -> None:
-    """It blocks nothing, and gives the reason for each call outside its bounds."""
     request = _beside(**changed)
     reply = Approvals().judge(request.model_copy(update={"policy": (_AUTO.model_copy(update={"mode": "report"}),)}))
 

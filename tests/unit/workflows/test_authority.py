@@ -65,7 +65,6 @@ def _takeover(card: AgentCard, planned: AgentCard) -> Iterator[str]:
 @settings(max_examples=4 * settings().max_examples)
 @given(st.integers(0, 2**64))
 def test_no_nested_agent_has_more_authority_than_its_ancestors(seed: int) -> None:
-    """This covers planned and replacement sessions of any crew, and any fallback agent."""
     random = Random(seed)
     crew, above, replaced = _crew(random, "crew0"), list[Authority](), list[AgentCard]()
     authority = authority_of(crew, None)
@@ -118,7 +117,6 @@ def _chain(*agents: str) -> tuple[Subtask, ...]:
 
 
 def test_a_subtask_that_could_leak_private_text_is_found() -> None:
-    """Private text must not reach an agent that reads untrusted text and can reach out."""
     cases: list[tuple[list[str], set[Capability], Mapping[str, AbstractSet[str]]]] = [
         (["reader", "browser"], set(), {"T2": {"T1"}}),
         (["reader", "writer", "browser"], set(), {"T3": {"T2"}}),
@@ -146,7 +144,6 @@ def test_every_leak_in_a_chain_of_subtasks_is_found(agents: list[str]) -> None:
 
 
 def test_a_leaking_plan_needs_approval() -> None:
-    """Without approval it is refused with the reason."""
     plan = Plan(subtasks=_chain("reader", "browser"))
 
     with pytest.raises(

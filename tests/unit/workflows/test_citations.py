@@ -32,7 +32,6 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 
 def test_a_citation_without_a_source_is_removed() -> None:
-    """The sentence stays complete, and other text stays unchanged."""
     cases = [
         ("It is so [S1][S3].", "It is so [S1][S3]."),
         ("It is so [S4].", "It is so."),
@@ -56,7 +55,6 @@ def test_a_citation_without_a_source_is_removed() -> None:
 
 @given(text=TEXTS)
 def test_citations_of_a_report_are_renumbered_without_gaps(text: str) -> None:
-    """Numbers become exactly 1 to n in text order, and each still cites the same source."""
     checked = check_citations(text, SOURCES)
     answer, sources = keep_cited(checked, SOURCES)
 
@@ -66,7 +64,6 @@ def test_citations_of_a_report_are_renumbered_without_gaps(text: str) -> None:
 
 
 def test_refs_in_brackets_become_numbered_citations() -> None:
-    """Other text is unchanged; a ref that looks like a number is replaced once, by its own number."""
     numbers = {source.ref: number for number, source in enumerate(SOURCES, start=1)}
     cases: list[tuple[str, Mapping[str, int], str]] = [
         ("So [a.md#L1], and [https://c.example/[x]].", numbers, "So [S1], and [S3]."),  # refs, brackets in them too
@@ -111,7 +108,6 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_links_to_unread_addresses_are_disabled(text: str) -> None:
-    """However it is written, a viewer makes no link or picture of it, and shows the whole address."""
     html = MarkdownIt("commonmark").render(inert_links(text, [Source(ref="r", url=READ)]))
 
     html = re.sub(r'<a href="([^"]*)">\1</a>', r"\1", html)  # links that show their full address
@@ -133,7 +129,6 @@ def test_links_to_unread_addresses_are_disabled(text: str) -> None:
     ],
 )
 def test_links_to_read_sources_are_kept(text: str) -> None:
-    """Files of the report and anchors in it are left unchanged too."""
     assert inert_links(text, [Source(ref="r", url=READ)]) == text
 
 
@@ -154,7 +149,6 @@ def test_many_links_are_checked_quickly(link: str) -> None:
     ["A fact. ", "a? ", "**A.** ", "- a b c\n", "a [S1]. ", "[S1", "(a ", "\n**a", "“a", "leider kann ich keine "],
 )
 def test_a_long_report_is_checked_quickly(piece: str, check: Callable[[str, Evidence], object]) -> None:
-    """This holds for any repetition, in one paragraph or in many."""
     with processor_seconds(1.5):
         check(piece * (200_000 // len(piece)), EVIDENCE)
 
@@ -195,7 +189,6 @@ def test_a_claim_with_several_citations_rests_on_all_of_them() -> None:
 def test_quoted_lines_are_verified_separately() -> None:
     """List marks and the like between two quoted lines are not words of the document."""
     text = "> Notice is given\n>\n> - three months before the end.\n>\n> — [S1]"
-
     [claim] = claims_of(text, EVIDENCE)
 
     assert claim.claim.quote == "Notice is given\nthree months before the end."
@@ -225,9 +218,7 @@ def test_a_report_is_split_into_statements() -> None:
 
 
 def test_uncited_statements_are_marked_and_nothing_else_changes() -> None:
-    """No citation is added, whatever words a statement shares with a source."""
     text = "Three months [S1].\n\nNotice is given three months before the end.\n\n| a |\n|---|\n| Michael V. Drake |"
-
     marked = mark_uncited(text, EVIDENCE)
 
     assert list_uncited(text, EVIDENCE) == ["Notice is given three months before the end.", "Michael V. Drake"]
@@ -247,7 +238,6 @@ PARTS = st.sampled_from([
 
 @given(text=st.lists(PARTS, max_size=60).map("".join))
 def test_no_wording_makes_a_claim_stronger_than_its_citations(text: str) -> None:
-    """A claim's sources are always cited in it, and marking removes no text."""
     claims = claims_of(text, EVIDENCE)
 
     assert all(each.claim.sources in {(), (LEASE.ref,)} for each in claims)
@@ -257,7 +247,6 @@ def test_no_wording_makes_a_claim_stronger_than_its_citations(text: str) -> None
 
 @given(verified=st.lists(st.sampled_from(get_args(Verification)), min_size=1, max_size=12))
 def test_a_report_is_only_as_verified_as_its_weakest_claim(verified: list[Verification]) -> None:
-    """Any unverified claim keeps the report from full confidence."""
     order, claims = get_args(Verification), [Claim(text="It is so.", verification=each) for each in verified]
 
     assert weakest(claims) == order[min(map(order.index, verified))]
@@ -277,7 +266,6 @@ def test_a_report_is_only_as_verified_as_its_weakest_claim(verified: list[Verifi
     ],
 )
 def test_a_quotation_is_found_despite_typographic_differences(quote: str, text: str) -> None:
-    """Line ends, hyphens, ligatures, quotes and dashes may differ; words may not."""
     assert stands_in(quote, f"Before. {text} after.")
     assert not stands_in(f"{quote} never", f"Before. {text} after.")
 
@@ -320,7 +308,6 @@ def test_greetings_refusals_and_remarks_are_not_claims(text: str) -> None:
 
 
 def test_a_claim_is_verified_only_against_its_own_citations() -> None:
-    """Quoted words and figures are looked up in the cited source; without a citation, a claim is unsupported."""
     cases = [
         ("Notice is three months [S1.1].", "supported"),
         ("The fee is 1995.5 EUR [S1.2].", "supported"),
@@ -386,7 +373,6 @@ def test_a_claim_is_verified_only_against_its_own_citations() -> None:
     ],
 )
 def test_a_polite_opening_does_not_hide_a_claim(said: str) -> None:
-    """A polite sentence needs a source if it then states something, or says what cannot be found."""
     assert [each.claim.verification for each in claims_of(said, Evidence((), {}))] == ["unsupported"]
 
 

@@ -99,7 +99,6 @@ def test_no_conversation_exceeds_its_counted_tokens_plus_new_bytes(
     answered = data.draw(st.integers(0, len(whole.rounds) - 1))
     call = _call(whole, Catalog())
     counted = Counted(model=call.model, tokens=data.draw(st.integers(0, 50_000)), messages=2 * answered + 2)
-
     bound = conversation_bound(counted, whole.rounds[answered:])
 
     assert most_input_tokens(call, counted) <= bound
@@ -200,7 +199,6 @@ def test_the_worst_case_price_covers_any_usage_within_its_bounds(
     model = ModelCard(provider="p", name="m", prices=steps)
     given_tokens = data.draw(st.integers(0, most_input))
     written_tokens = data.draw(st.integers(0, most_output))
-
     worst = worst_case(model, most_input, most_output)
 
     at = [step for step in steps if step.above_input_tokens < given_tokens] or [steps[0]]
@@ -210,7 +208,6 @@ def test_the_worst_case_price_covers_any_usage_within_its_bounds(
 
 
 def test_a_turn_is_priced_at_the_step_that_its_prompt_can_reach() -> None:
-    """The step applies to the whole turn."""
     steps = [(0, "2.5", 10), (200_000, "5", 15)]
     prices = tuple(
         PriceStep(
@@ -236,7 +233,6 @@ def test_the_smallest_limits_pay_for_a_plan_a_turn_and_a_report() -> None:
         for name, tier in [("reader", Tier.SMALL), ("writer", Tier.LARGE)]
     )
     crew = CrewCard(name="c", tier=Tier.LARGE, agents=agents, prompt_bytes=2_000)
-
     least = least_workable(SessionFacts(crew=crew, models=models, ceilings=Limits()), ["file:a.md"])
 
     # plan 20,000 in and 4,000 out, report 36,000 in and 6,000 out, both dear; a turn 11,000 in and 3,500 out, cheap

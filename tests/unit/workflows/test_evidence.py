@@ -73,7 +73,6 @@ def _answer(*findings: FindingDraft, **changes: Any) -> WorkAnswer:
 
 
 def test_a_sourced_answer_keeps_its_sources() -> None:
-    """Content, findings and confidence are kept; of what was read, only what is cited."""
     outcome = ground(_answer(_finding("handbook.md#L1-L3", quote="three months before")), READ)
 
     assert outcome == Success(
@@ -101,7 +100,6 @@ def test_a_quotation_is_sent_once(quotes: list[str], refs: list[str]) -> None:
     """Text that findings quote is removed from the source for transport, and restored on arrival."""
     findings = [_finding(*refs, quote=quote) for quote in quotes]
     outcome = ground(_answer(*findings, content="[handbook.md#L1-L3]"), READ)
-
     sent = without_quotes(outcome)
 
     quoted = {finding.sources[0] for finding in outcome.findings if finding.quote}
@@ -120,7 +118,6 @@ def test_a_source_that_no_tool_returned_is_dropped() -> None:
 
 
 def test_an_agents_quotation_is_kept_only_if_it_is_verbatim() -> None:
-    """Otherwise the source keeps its own text."""
     cases = [
         ("Notice is given three months", "Notice is given three months"),  # words exactly as written
         ("given   three\nmonths before", "given   three\nmonths before"),  # other white space
@@ -135,7 +132,6 @@ def test_an_agents_quotation_is_kept_only_if_it_is_verbatim() -> None:
 
 @given(cut=st.integers(1, 60), turned=st.booleans())
 def test_a_quotation_across_a_page_break_is_found(cut: int, *, turned: bool) -> None:
-    """The break may be within a word and pages in any order, but they must be consecutive."""
     words = "The deposit is returned within thirty days of the end of the lease."
     hyphen = "-" if words[cut - 1 : cut + 1].isalpha() else ""
     pages = [
@@ -164,7 +160,6 @@ def test_a_quotation_that_is_not_in_its_source_is_never_used(words: str) -> None
 
 
 def test_every_agent_status_maps_to_one_outcome() -> None:
-    """Each has its own kind and reason, with the message where there is one."""
     cases: list[tuple[str, Outcome]] = [
         ("success", Success()),
         ("partial", Partial(reason="why")),
@@ -180,14 +175,12 @@ def test_every_agent_status_maps_to_one_outcome() -> None:
 
 
 def test_confidence_is_clamped_to_0_to_100() -> None:
-    """This covers the answer as a whole and each claim."""
     for said, taken in ((-5, 0), (0, 0), (100, 100), (900, 100)):
         outcome = ground(_answer(_finding(confidence=said), confidence=said), READ)
         assert (outcome.confidence, outcome.findings[0].confidence) == (taken, taken)
 
 
 def test_an_outcome_is_capped() -> None:
-    """However much an agent writes, its outcome stays small enough to be handed on, and counts what is left out."""
     source = Source(ref="big", quote="word " * 1_000)
     answer = _answer(
         *[_finding("big").model_copy(update={"claim": "c" * 9_000})] * 99,
@@ -196,7 +189,6 @@ def test_an_outcome_is_capped() -> None:
         gaps=["g" * 9_000] * 99,
         message="m" * 9_000,
     )
-
     outcome = ground(answer, {"big": source})
 
     assert outcome == Partial(
@@ -213,7 +205,6 @@ def test_an_unfinished_subtask_hands_back_its_notes_and_passages() -> None:
     """Notes come first, then everything else that it read, marked as not evaluated."""
     noted = HANDBOOK.model_copy(update={"quote": "three months"})
     notes = [Note(claim="Notice is three months.", source=noted), Note(claim="Costs are open.")]
-
     outcome = unfinished_outcome(notes, READ, "out_of_turns", "T1 (reader) stopped.")
 
     assert outcome == Partial(
@@ -252,11 +243,9 @@ def test_the_report_of_a_nested_session_becomes_an_outcome() -> None:
 
 
 def test_excess_findings_and_issues_of_a_nested_report_are_counted() -> None:
-    """Issues are passed on with the claims; those beyond the caps are counted, by file."""
     claims = (Claim(text="Three", sources=(HANDBOOK.ref,)),) * 42
     wrong = Issue(severity="minor", location="T1", file="a.py", line=1, message="No.", confidence=90)
     below = {"claims": claims, "issues": (wrong,) * 201, "gaps": ("costs",)}
-
     outcome = nested_outcome(report_of("a").model_copy(update=below), "N1")
 
     assert (len(outcome.findings), outcome.issues) == (40, (wrong,) * 200)
@@ -289,7 +278,6 @@ def test_outcomes_are_shortened_to_the_allowance(outcomes: list[Outcome], most: 
     """The limit is in tokens and bytes as a model reads them, and no outcome is left out."""
     inputs = [_given(outcome, number) for number, outcome in enumerate(outcomes)]
     bare = _reading(tuple(_given(Success(), number) for number in range(len(outcomes))))
-
     task = fit(inputs, _reading, most)
 
     assert rendered_tokens(task) <= rendered_tokens(bare) + most
@@ -300,7 +288,6 @@ def test_outcomes_are_shortened_to_the_allowance(outcomes: list[Outcome], most: 
 def test_outcomes_within_the_allowance_are_not_shortened() -> None:
     """A long question does not take from their allowance."""
     inputs = (_given(Success(content="word " * 2_000, gaps=("g",), sources=(Source(ref="a"),))),)
-
     task = fit(inputs, lambda read: JudgeTask(question="字" * 20_000, candidates=read), 5_000)
 
     assert task.candidates == inputs
@@ -308,7 +295,6 @@ def test_outcomes_within_the_allowance_are_not_shortened() -> None:
 
 @given(text=st.text(max_size=60), most=st.integers(0, 50))
 def test_text_is_truncated_to_a_prefix_within_its_tokens(text: str, most: int) -> None:
-    """A text that fits is kept whole."""
     begun = beginning(text, most)
 
     assert text.startswith(begun)
@@ -324,9 +310,7 @@ def call(**arguments: JsonValue) -> ToolCall:
 
 
 def test_a_note_keeps_its_source_and_quotation() -> None:
-    """Without a source it is kept as a conclusion."""
     notes = Notes()
-
     answers = [
         notes.answer(call(claim="Three months.", ref=f"[{PAGE.ref}]", quote="Notice is three months"), PAGES),
         notes.answer(call(claim="Nothing on costs."), PAGES),
@@ -338,7 +322,6 @@ def test_a_note_keeps_its_source_and_quotation() -> None:
 
 
 def test_a_refused_note_states_the_reason() -> None:
-    """A note on anything that was not read is not kept, and the model is told what to change."""
     cases: list[tuple[dict[str, JsonValue], str]] = [
         ({"claim": "Four months.", "ref": "elsewhere.md"}, "No tool has returned this ref"),
         ({"claim": "Four months.", "ref": PAGE.ref, "quote": "four months"}, "does not contain these words"),
@@ -358,7 +341,6 @@ def test_a_refused_note_states_the_reason() -> None:
 
 @given(st.lists(st.text(min_size=1, max_size=1_000), max_size=8), st.integers(1, 300))
 def test_notes_are_bounded(claims: list[str], times: int) -> None:
-    """However many are taken, their number and their bytes stay within bounds, and the first ones stay."""
     notes = Notes()
     for number in range(times):
         for claim in claims:
@@ -388,7 +370,6 @@ def test_effort_is_highest_for_plans_and_reports_lowest_for_decisions() -> None:
         report.model_copy(update={"is_part": True}),
         JudgeTask(question="q", candidates=()),
     )
-
     purposes = [purpose_of(task) for task in tasks]
 
     assert purposes == [PLAN, WORK, REPORT, DECISION, DECISION]
@@ -398,7 +379,6 @@ def test_effort_is_highest_for_plans_and_reports_lowest_for_decisions() -> None:
 
 @given(most=_tokens, least=_tokens, price=st.decimals(0, 100, places=6), usd=st.decimals(0, 10, places=9))
 def test_the_output_cap_is_affordable_or_the_minimum(most: int, least: int, price: Decimal, usd: Decimal) -> None:
-    """For any price the cap is within its range, and its worst case is paid for unless it is the minimum."""
     outputs = OutputRange(min(least, most), most)
     model = _model(price)
 
@@ -414,7 +394,6 @@ def test_the_output_cap_is_affordable_or_the_minimum(most: int, least: int, pric
 
 
 def test_the_output_cap_never_exceeds_the_models_maximum() -> None:
-    """This also holds when a turn is repeated with a doubled cap."""
     small = _model(most=3_000)
 
     assert output_range(WORK, OutputCaps(), small) == OutputRange(3_000, 3_000)

@@ -68,7 +68,6 @@ def _errors(draft: PlanAnswer | Plan, **changes: Any) -> tuple[str, ...]:
 
 
 def test_a_draft_with_one_mistake_is_refused_for_that_mistake_only() -> None:
-    """Each validation rule is tried on its own."""
     cases: list[tuple[list[SubtaskDraft], str]] = [
         ([], "subtasks: there are none; a plan has at least one"),
         (
@@ -111,7 +110,6 @@ def test_a_plan_must_fit_into_the_remaining_turns() -> None:
     """An agent with tools or a nested session counts three, any other agent one, a started subtask none."""
     agents = ("reader", "writer", "supervisor")
     draft = _draft(*(_subtask(f"T{number}", agent=agent) for number, agent in enumerate(agents)))
-
     passed = [_check(draft, turns=7), _check(draft, turns=3, begun={"T0", "T1"})]
     found = [_errors(draft, turns=6), _errors(draft, turns=3, begun={"T0"})]
 
@@ -139,7 +137,6 @@ def test_a_planner_is_told_the_turn_costs_that_validation_uses(rounds: int, turn
 
 @given(readers=st.integers(1, 9), cents=st.integers(0, 200))
 def test_a_plan_with_several_agents_must_fit_into_the_remaining_dollars(readers: int, cents: int) -> None:
-    """The dollars must cover the start of each agent; a refusal states the arithmetic."""
     draft = _draft(*(_subtask(f"T{number}") for number in range(readers)))
     usd, others = Decimal(cents) / 100, (readers - 1) * Decimal("0.10")
     funds = Funds(usd, Decimal("0.30"), others)
@@ -159,7 +156,6 @@ def test_a_draft_is_refused_with_all_its_mistakes_at_once() -> None:
         _subtask("T2", required=["T1"]),
         strategy="vote",
     )
-
     found = _errors(draft, turns=2)
 
     assert found == (
@@ -196,7 +192,6 @@ SUBTASKS = st.builds(
     )
 )
 def test_any_draft_is_accepted_or_refused(draft: PlanAnswer) -> None:
-    """It becomes a plan within the crew and the limits, or a refusal of a few printable lines."""
     plan, errors = None, ()
     try:
         plan = _check(draft, turns=5, may_nest=False)
@@ -210,7 +205,6 @@ def test_any_draft_is_accepted_or_refused(draft: PlanAnswer) -> None:
 
 
 def test_a_huge_draft_is_refused_quickly() -> None:
-    """No draft blocks a workflow task, and no refusal is huge itself."""
     cases = [
         _draft(*(_subtask(f"T{number}") for number in range(10_000))),  # 10,000 subtasks
         _draft(_subtask(instruction="word " * 2_000_000)),  # 10 MB instruction
@@ -227,7 +221,6 @@ def test_a_huge_draft_is_refused_quickly() -> None:
 
 
 def test_the_deliver_strategy_must_name_a_subtask_of_the_plan() -> None:
-    """With any other strategy the name is ignored."""
     cases: list[tuple[str, str, str | None]] = [
         ("deliver", "T2", "T2"),
         ("merge", "T2", None),
@@ -248,17 +241,14 @@ INSTRUCTIONS = tomllib.loads(Path(__file__).with_name("instructions.toml").read_
 
 @pytest.mark.parametrize("instruction", INSTRUCTIONS["fit_any_task"])
 def test_vague_instructions_are_rejected(instruction: str) -> None:
-    """A vague instruction names neither an object nor what a good answer contains."""
     assert is_vague(instruction, has_inputs=False)
 
 
 @pytest.mark.parametrize("instruction", INSTRUCTIONS["clear"])
 def test_specific_instructions_are_not_vague(instruction: str) -> None:
-    """A name, a figure, a measure or a question is enough."""
     assert not is_vague(instruction, has_inputs=False)
 
 
 def test_an_instruction_may_refer_to_its_inputs() -> None:
-    """The outcomes that a subtask depends on count as an object, so the instruction is not vague."""
     assert not is_vague("Summarize all results in detail.", has_inputs=True)
     assert is_vague("Do it.", has_inputs=True)

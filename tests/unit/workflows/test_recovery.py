@@ -60,7 +60,6 @@ def taken(outcome: Outcome, means: Means, attempts: Attempts | None = None) -> l
 
 
 def test_each_kind_of_outcome_has_its_order_of_recovery_actions() -> None:
-    """An action without its means is skipped."""
     cases: list[tuple[Outcome, list[Action], list[Action]]] = [
         (Success(), [Action.ACCEPT], [Action.ACCEPT]),
         (Partial(gaps=("costs",)), [Action.ACCEPT], [Action.ACCEPT]),
@@ -78,7 +77,6 @@ def test_each_kind_of_outcome_has_its_order_of_recovery_actions() -> None:
 
 
 def test_failures_that_no_attempt_can_fix_are_given_up_at_once() -> None:
-    """Every other failure is tried again."""
     for reason in get_args(FailureReason):
         tried = taken(Failure(reason=reason), ALL)[:2]
         assert tried == ([Action.GIVE_UP] if reason in HOPELESS else [Action.REFINE, Action.FALLBACK])
@@ -99,7 +97,6 @@ def test_a_failed_nested_session_is_not_recovered_again() -> None:
 
 
 def test_existing_answers_are_accepted_when_no_attempt_is_left() -> None:
-    """They are judged and accepted even if nothing more can be tried."""
     upgraded = frozenset({Action.STRONGER})
     attempts = Attempts(made=3, agents=("reader",), done=upgraded)
 
@@ -132,7 +129,6 @@ MEANS = st.builds(
 @settings(max_examples=2 * settings().max_examples)
 @given(outcome=OUTCOMES, attempts=ATTEMPTS, means=MEANS)
 def test_no_recovery_action_exceeds_its_means(outcome: Outcome, attempts: Attempts, means: Means) -> None:
-    """From any state it is allowed, affordable, within the breaker, and has not been done before."""
     action = next_action(outcome, attempts, means)
 
     match action:
@@ -185,7 +181,6 @@ FINDING = Finding(claim="Notice is 3 months.", sources=("a.md#L1",), confidence=
 
 
 def test_an_accepted_low_confidence_answer_becomes_partial() -> None:
-    """All of it is kept, including its spend, and the doubt is reported as a gap."""
     escalation = Escalation(
         reason="confidence_too_low",
         message="Two grants.",
@@ -209,7 +204,6 @@ def test_an_accepted_low_confidence_answer_becomes_partial() -> None:
 
 
 def test_outcomes_without_a_doubtful_answer_are_accepted_unchanged() -> None:
-    """Successes stay as they are, and questions and empty outcomes are not turned into answers."""
     for outcome in (Success(content="So."), Partial(), NO_ANSWER, AMBIGUOUS, CLUELESS):
         assert accept(outcome) == outcome
 
@@ -229,7 +223,6 @@ def node(name: str, after: tuple[str, ...] = (), required: tuple[str, ...] = ())
 
 
 def test_only_a_failed_required_input_skips_a_subtask() -> None:
-    """The skip names the input; an input that the plan does not require is only a gap."""
     cases: list[tuple[tuple[str, ...], str | None]] = [
         ((), None),
         (("T2",), None),
@@ -246,7 +239,6 @@ RECOVERY_PAGE = Path(__file__).parents[3] / "docs" / "recovery.md"
 
 
 def test_the_recovery_page_lists_every_outcome_with_its_steps() -> None:
-    """Each appears exactly once, with the steps in the order of the table in code."""
     lines = RECOVERY_PAGE.read_text(encoding="utf-8").partition("## Outcomes of a subtask")[2].splitlines()
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][1:]
 

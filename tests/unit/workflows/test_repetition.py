@@ -24,7 +24,6 @@ def call(
 
 
 def asked(*calls: ToolCall, ok: bool = True) -> Round:
-    """A round in which these calls were made and answered."""
     named = tuple(one.model_copy(update={"id": f"call-{number}"}) for number, one in enumerate(calls))
     return Round(calls=named, results=tuple(ToolResult(call_id=one.id, tool=one.tool, ok=ok) for one in named))
 
@@ -34,9 +33,7 @@ def query(text: str) -> ToolCall:
 
 
 def test_a_repeated_call_is_refused_with_the_round_of_its_result() -> None:
-    """The refusal belongs to the present call."""
     rounds = [asked(query("costs")), Round(correction="it was empty"), asked(query("ferry costs")), asked(query("x"))]
-
     refused = refuse_repetition(query("ferry costs"), rounds, READS)
 
     assert refused == ToolResult(
@@ -48,7 +45,6 @@ def test_a_repeated_call_is_refused_with_the_round_of_its_result() -> None:
 
 
 def test_calls_differ_only_if_their_answers_could() -> None:
-    """Key order and the case of plain words do not count; words, values and case within quotation marks do."""
     cases: list[tuple[dict[str, JsonValue], dict[str, JsonValue], bool]] = [
         ({"query": "Ferry costs", "most": 5}, {"most": 5, "query": "Ferry costs"}, True),
         ({"query": "Ferry costs"}, {"query": "  ferry\tCOSTS "}, True),
@@ -138,9 +134,7 @@ def test_an_identical_call_is_always_recognised(
     others: list[dict[str, JsonValue]],
     answered: bool,  # noqa: FBT001  # drawn
 ) -> None:
-    """It is refused whatever its arguments, even after a JSON round trip."""
     rounds = [asked(call(arguments), ok=answered), *(asked(call(other)) for other in others)]
-
     refused = refuse_repetition(call(json.loads(json.dumps(arguments))), rounds, READS)
 
     assert refused is not None
@@ -196,7 +190,6 @@ def test_a_read_after_an_act_in_the_same_round_waits_for_it(tools: list[str]) ->
 
 
 def test_reading_again_after_each_act_is_not_a_loop() -> None:
-    """Neither are reads of results that others change, or polls; the same result over and over is."""
     acts, shared = Effects(acting={"cancel"}), Effects(acting={"cancel"}, others_act=True)
     working = [asked(*pair) for number in range(5) for pair in ([query("A")], [call({"id": number}, "cancel")])]
     changing = [
@@ -212,14 +205,12 @@ def test_reading_again_after_each_act_is_not_a_loop() -> None:
 
 
 def test_acting_calls_that_differ_only_in_case_are_different() -> None:
-    """Setting a name again in another case is another change."""
     named = asked(call({"name": "smith"}, "rename"))
 
     assert refuse_repetition(call({"name": "Smith"}, "rename"), [named], Effects(acting={"rename"})) is None
 
 
 def test_instructions_with_the_same_wording_have_the_same_fingerprint() -> None:
-    """Case, whitespace, punctuation, typographic forms and trivial words are ignored."""
     cases = [
         "LIST THE COSTS OF THE FERRY HARALD IN 2025",
         "  list the\n\tcosts of the   ferry Harald in 2025 ",
@@ -235,7 +226,6 @@ def test_instructions_with_the_same_wording_have_the_same_fingerprint() -> None:
 
 
 def test_instructions_with_different_meanings_have_different_fingerprints() -> None:
-    """Word order, numbers, accents, vowel signs and symbols count."""
     cases = [
         ("Compare Harald with Ida", "Compare Ida with Harald"),
         ("to be", "to do"),

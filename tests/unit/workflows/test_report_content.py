@@ -51,16 +51,13 @@ def _at(seconds: float) -> datetime:
 
 
 def test_each_source_is_numbered_once_in_the_plans_order() -> None:
-    """A source that two subtasks read has one number: that of its first reader."""
     sources = numbered_sources([_given(Success(sources=(B, A))), _given(Success(sources=(A, C)), "T2")])
 
     assert sources == (B, A, C)
 
 
 def test_the_report_of_one_subtask_is_its_answer() -> None:
-    """Its citations are numbered, and sources that it read without citing them are listed below."""
     outcome = Partial(content="So it is [b].", sources=(A, B, C), confidence=64, gaps=("costs",), reason="r")
-
     draft = draft_from(outcome, (A, B, C))
 
     assert draft == SynthesisAnswer(
@@ -69,13 +66,11 @@ def test_the_report_of_one_subtask_is_its_answer() -> None:
 
 
 def test_without_a_writer_the_report_lists_the_outcomes() -> None:
-    """Each finished subtask has its own heading and sources; failed ones are left out."""
     outcomes = [
         _given(Success(content="One [a].", sources=(A,), confidence=80)),
         _given(Failure(reason="no_answer", message="none"), "T2"),
         _given(Partial(content="Two.", confidence=30), "T3", "writer"),
     ]
-
     draft = draft_without_writer(outcomes, (A,), "No model answered.")
 
     assert draft == SynthesisAnswer(
@@ -87,7 +82,6 @@ def test_without_a_writer_the_report_lists_the_outcomes() -> None:
 
 
 def test_every_gap_is_named_once() -> None:
-    """The writer's gaps come first, then the agents' and every failed or skipped subtask."""
     outcomes = [
         _given(Partial(gaps=("prices", "dates"))),
         _given(Failure(reason="no_answer", message="Nothing found."), "T2"),
@@ -95,7 +89,6 @@ def test_every_gap_is_named_once() -> None:
         _given(Escalation(reason="too_big", message="Split it."), "T4"),
         _given(Failure(reason="skipped", message="It requires T4."), "T5"),
     ]
-
     gaps = gaps_of(outcomes, ["dates", "names"])
 
     assert gaps == (
@@ -130,7 +123,6 @@ LINES = st.lists(
 
 @given(lines=LINES)
 def test_merging_spend_lines_preserves_the_total(lines: list[SpendLine]) -> None:
-    """There is one line for each agent, model and purpose."""
     merged = merge_spend(lines)
 
     keys = [(line.agent, line.model, line.purpose) for line in merged]
@@ -185,7 +177,6 @@ def test_the_speed_up_compares_parallel_with_sequential_time() -> None:
 
 
 def test_the_report_names_the_models_that_were_used() -> None:
-    """It also says so if none of them was a language model."""
     cases: list[tuple[list[str], str]] = [
         ([], "No model was called."),
         (["extractive", "extractive"], "No language model was used: quoted passages and computed figures only."),
@@ -198,10 +189,8 @@ def test_the_report_names_the_models_that_were_used() -> None:
 
 
 def test_the_goal_of_a_nested_session_includes_its_inputs() -> None:
-    """It is the instruction and the input outcomes, within the goal's length limit and without control codes."""
     subtask = Subtask(id="T3", agent="supervisor", instruction="Compare them")
     inputs = [_given(Success(content="One\x00.")), _given(Failure(reason="empty"), "T2")]
-
     goal = nested_goal(subtask, inputs)
     long = nested_goal(subtask, [_given(Success(content="w" * 30_000))])
 
@@ -210,7 +199,6 @@ def test_the_goal_of_a_nested_session_includes_its_inputs() -> None:
 
 
 def test_the_stop_reason_prefers_interruptions_and_limits() -> None:
-    """What cut the session short comes first, then a limit that was reached, then everything else."""
     cases: list[tuple[list[Outcome], str]] = [
         ([Success(), Failure(reason="empty")], "completed"),
         ([Partial(reason="half")], "completed"),
@@ -226,7 +214,6 @@ def test_the_stop_reason_prefers_interruptions_and_limits() -> None:
 
 
 def test_a_report_always_fits_into_a_workflow_result() -> None:
-    """Even with huge parts it is below Temporal's 2 MB; one that fits is unchanged."""
     for character, (texts, items) in product("€\\", [(3_000_000, 1), (20_000, 110), (300, 7_000), (10, 1)]):
         text = character * texts
         given = Report(

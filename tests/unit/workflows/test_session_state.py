@@ -54,7 +54,6 @@ T2 = Subtask(id="T2", agent="reader", instruction="Find the price")
 
 
 def session(request: Mapping[str, Any] | None = None, **limits: Any) -> Session:
-    """Open the state of a session."""
     terms = Limits(max_turns=20, budget_usd=Decimal(2), **limits)
     facts = SessionFacts(
         crew=CREW, models=dict.fromkeys(Tier, MODEL), terms=SessionTerms(limits=terms), ceilings=Limits(max_turns=40)
@@ -89,16 +88,13 @@ def test_raised_limits_must_be_higher_and_within_all_ceilings(raised: RaisedLimi
 
 
 def test_queueing_time_does_not_count_against_the_deadline() -> None:
-    """Delaying the clock moves start and deadline alike."""
     clock = Clock(START, START + timedelta(minutes=10), lambda: START)
-
     clock.delay(timedelta(hours=1))
 
     assert (clock.started_at, clock.deadline_at) == (START + timedelta(hours=1), START + timedelta(minutes=70))
 
 
 def test_a_session_can_be_changed_only_before_its_report_is_due() -> None:
-    """Once the report is due or written, every change is refused."""
     open_, due, over = session().progress, session(), session().progress
     due.clock.ring()
     over.enter("synthesising")
@@ -110,7 +106,6 @@ def test_a_session_can_be_changed_only_before_its_report_is_due() -> None:
 
 
 def test_a_plan_takes_only_one_decision() -> None:
-    """A second one is refused unless the first proves unusable."""
     progress = session().progress
     progress.enter("awaiting_approval")
     progress.check_decision()
@@ -124,7 +119,6 @@ def test_a_plan_takes_only_one_decision() -> None:
 
 
 def work(**changes: Any) -> AgentWork:
-    """Give an agent a subtask."""
     request = SubtaskRequest(
         session="s",
         goal="g",
@@ -140,7 +134,6 @@ def work(**changes: Any) -> AgentWork:
 
 
 def reply(**values: Any) -> TurnResult:
-    """Reply to a turn."""
     return TurnResult.model_validate(
         {"stop": "answer", "usage": Usage(turns=1), "provider": "p", "model": "m"} | values
     )
@@ -182,7 +175,6 @@ async def test_a_worker_rebuilds_the_whole_task_from_its_stored_conversation(tmp
 def test_a_session_books_a_charge_lost_in_a_restore_once() -> None:
     """This holds while the ledger covers it; beyond the budget, nothing more is started."""
     opened, before = session(), LostCharges(charges={"a" * 40: Decimal("0.5")})
-
     for lost in (before, before, LostCharges(charges={"a" * 40: Decimal("0.5"), "b" * 40: Decimal(2)})):
         opened.book_charges(lost)
 
@@ -209,7 +201,6 @@ def test_no_charge_is_booked_after_the_report() -> None:
 
 @given(st.lists(st.sampled_from(["receive", "end job", "admit first", "admit last", "take"]), max_size=40))
 def test_messages_are_taken_in_the_order_of_arrival(steps: list[str]) -> None:
-    """A message that is not admitted yet holds back all later messages and job results."""
     dialogue = Dialogue()
     waiting: list[str] = []
     unadmitted: dict[str, int] = {}
@@ -232,7 +223,6 @@ def test_messages_are_taken_in_the_order_of_arrival(steps: list[str]) -> None:
 
 
 def test_the_users_words_are_returned_completely_or_not_at_all() -> None:
-    """Agents' words are excluded; once the transcript has lost its beginning, nothing is returned."""
     dialogue, said, kept = Dialogue(), tuple[str, ...](), list[bool]()
     while len(kept) < 20:
         said += (f"{len(kept)}: ".ljust(20_000, "x"),)
@@ -287,18 +277,15 @@ def test_the_peak_counts_agents_that_worked_at_the_same_time(begun: list[tuple[i
 
 
 def test_a_changed_plan_keeps_the_records_of_its_subtasks() -> None:
-    """Records of removed subtasks are dropped, and new subtasks are waiting."""
     progress = session().progress
     progress.start(T1, "s/reader/1", START)
     kept = progress.records[0]
-
     progress.adopt(Plan(subtasks=(T1, T2.model_copy(update={"id": "T3"}))))
 
     assert progress.records == (kept, SubtaskRecord(id="T3", agent="reader", instruction="Find the price"))
 
 
 def test_the_web_ui_details_show_the_plan() -> None:
-    """They list state, use of the limits, spend of running subtasks as not counted yet, and a line per subtask."""
     first = SubtaskRecord(id="T1", agent="reader", instruction="Find the notice")
     second = SubtaskRecord(id="T2", agent="writer", instruction="Write the letter", depends_on=("T1",))
     failed = first.model_copy(
@@ -333,9 +320,7 @@ def test_the_web_ui_details_show_the_plan() -> None:
 
 @pytest.mark.parametrize("agents", [1, 2, 5])
 def test_a_plans_required_budget_lets_every_agent_start(agents: int) -> None:
-    """It is one agent's starting grant, plus an equal amount for each further agent."""
     budget = session().budget
-
     first, others = budget.dollars_for(["reader"] * agents)
 
     assert first == budget.least_grant("reader").usd > 0

@@ -38,7 +38,6 @@ def _is_foreign_field(target: ast.expr) -> bool:
 
 
 def test_no_module_changes_the_fields_of_another_object() -> None:
-    """Fields are assigned, and collections in them changed, through `self` only."""
     for file in sorted(WORKFLOWS.rglob("*.py")):
         assert list(foreign_changes(file.read_text(encoding="utf-8"))) == []
 
@@ -51,7 +50,6 @@ def test_workflows_use_no_finally() -> None:
 
 
 def test_the_foreign_field_check_detects_every_kind_of_change() -> None:
-    """These are assignments, deletions and modified collections."""
     cases = [
         "session.deadline = 1",
         "session.reviews += 1",
