@@ -23,19 +23,10 @@ from chargehand.converter import data_converter
 from chargehand_cli.embedded.server import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES
 
 KEYS = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_BASE_URL",
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-    "BRAVE_API_KEY",
-    "TAVILY_API_KEY",
-    "TAVILY_BASE_URL",
-    "E2B_API_KEY",
-    "E2B_DOMAIN",
-    "TEMPORAL_ADDRESS",
-    "TEMPORAL_PROFILE",
+    "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "BRAVE_API_KEY",
+    "TAVILY_API_KEY", "TAVILY_BASE_URL", "E2B_API_KEY", "E2B_DOMAIN", "TEMPORAL_ADDRESS", "TEMPORAL_PROFILE",
     "TEMPORAL_CONFIG_FILE",
-)
+)  # fmt: skip
 
 # The same examples in every run, so that failures come from the change; nightly runs try different and many more.
 settings.register_profile(

@@ -17,19 +17,10 @@ GOOD: Final = b'{"goal": "What is known?"}'
 KEYS: Final = {"one": bytes(32)}
 """Keys of the attacked workers."""
 ENCODINGS: Final = (
-    None,
-    b"",
-    b"json/plain",
-    b"json/protobuf",
-    b"json/external-storage-reference",
-    b"binary/plain",
-    b"binary/null",
-    b"binary/protobuf",
-    b"binary/encrypted",
-    b"chargehand/unreadable",
-    b"\xff\xfe\x00",
+    None, b"", b"json/plain", b"json/protobuf", b"json/external-storage-reference", b"binary/plain",
+    b"binary/null", b"binary/protobuf", b"binary/encrypted", b"chargehand/unreadable", b"\xff\xfe\x00",
     b"x" * 10_000,
-)
+)  # fmt: skip
 METADATA: Final[tuple[dict[str, bytes], ...]] = (
     {},
     {"messageType": _REFERENCE},

@@ -35,31 +35,15 @@ from workflows.rules.refusal import Refused
 
 _NUMBERS: Final = (0, -1, 2**63, 10**400, 10**4_299, 1.5, 1e308, -0.0, 1e-320, 5e-324)
 _WORDS: Final = (
-    "",
-    "a",
-    "a" * 30 + "!",
-    "\0",
-    "\u202e",
-    "é" * 5_000,
-    "[" * 5_000,
-    "9" * 5_000,
-    "__proto__",
-    "P1Y",
-    "1e9",
-)
+    "", "a", "a" * 30 + "!", "\0", "\u202e", "é" * 5_000, "[" * 5_000, "9" * 5_000, "__proto__", "P1Y", "1e9",
+)  # fmt: skip
 _PATTERNS: Final = (
     "^(a+)+$", "(?=a)", "(a", r"\w{200}", r"^(\w{1,3}|\d{1,3}){1,60}$", "a?" * 3_000, "[" * 3_000, r"[[\w]b]{100}",
     r"\p{L}{200}", "(((a{9}){9}){9}){9}", "[" + "é" * 3_000 + "]{50}", "(?i)" + "ß" * 3_000,
 )  # fmt: skip
 _REFERENCES: Final = (
-    "#",
-    "#/$defs/a",
-    "#/definitions/a",
-    "#/$defs/" + "x" * 9_000,
-    "#/default",
-    "file:///etc/passwd",
-    "",
-)
+    "#", "#/$defs/a", "#/definitions/a", "#/$defs/" + "x" * 9_000, "#/default", "file:///etc/passwd", "",
+)  # fmt: skip
 _OF_NUMBERS: Final = ("minimum", "maximum", "multipleOf", "minItems", "maxLength", "minContains", "maxContains")
 _SCALARS: Final = st.sampled_from(cast("list[JsonValue]", [None, True, False, *_NUMBERS, *_WORDS]))
 _COUNTS: Final = st.sampled_from((1, 2, 20, 300, 3_000, 60_000))

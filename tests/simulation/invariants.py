@@ -32,19 +32,11 @@ _USABLE: Final = frozenset({"success", "partial"})
 _ENDS: Final = frozenset({"success", "partial", "failure", "escalation", "skipped"})
 _TYPED_FAILURES: Final = frozenset(
     {
-        ErrorType.INVALID_INPUT,
-        ErrorType.INVALID_PLAN,
-        ErrorType.PLAN_REJECTED,
-        ErrorType.LIMIT_TOO_SMALL,
-        ErrorType.PROVIDER_REFUSED,
-        ErrorType.MODEL_DECLINED,
-        ErrorType.PROVIDER_UNAVAILABLE,
-        ErrorType.ATTEMPT_LOST,
-        ErrorType.QUARANTINED,
-        ErrorType.OUTCOME_UNKNOWN,
-        "Timeout",
+        ErrorType.INVALID_INPUT, ErrorType.INVALID_PLAN, ErrorType.PLAN_REJECTED, ErrorType.LIMIT_TOO_SMALL,
+        ErrorType.PROVIDER_REFUSED, ErrorType.MODEL_DECLINED, ErrorType.PROVIDER_UNAVAILABLE,
+        ErrorType.ATTEMPT_LOST, ErrorType.QUARANTINED, ErrorType.OUTCOME_UNKNOWN, "Timeout",
     }
-)
+)  # fmt: skip
 
 
 @dataclass

@@ -34,23 +34,10 @@ from tests.scripted_model import (
 )
 
 Work = Literal[
-    "success",
-    "partial",
-    "no_answer",
-    "ambiguous_input",
-    "out_of_scope",
-    "confidence_too_low",
-    "too_big",
-    "tools",
-    "same tool again",
-    "unknown tool",
-    "malformed call",
-    "many tools",
-    "truncated",
-    "empty",
-    "refused",
-    "malformed",
-]
+    "success", "partial", "no_answer", "ambiguous_input", "out_of_scope", "confidence_too_low", "too_big",
+    "tools", "same tool again", "unknown tool", "malformed call", "many tools", "truncated", "empty",
+    "refused", "malformed",
+]  # fmt: skip
 """What an agent does in a turn."""
 
 Decision = Literal["yes", "no", "odd"]

@@ -43,16 +43,9 @@ CEILINGS: Final = Limits(
 )
 
 Fate = Literal[
-    "answers",
-    "usage unknown",
-    "attempt lost",
-    "outcome unknown",
-    "reserve too small",
-    "conversation missing",
-    "provider unavailable",
-    "provider refused",
-    "hangs",
-]
+    "answers", "usage unknown", "attempt lost", "outcome unknown", "reserve too small", "conversation missing",
+    "provider unavailable", "provider refused", "hangs",
+]  # fmt: skip
 """The fate of a model call."""
 
 ToolFate = Literal["answers", "fails", "hangs"]

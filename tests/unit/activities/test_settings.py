@@ -62,14 +62,9 @@ def test_unknown_chargehand_variables_are_reported() -> None:
 
 
 _BAD_ADDRESSES = (
-    "file:/etc/passwd",
-    "ftp://host/",
-    "localhost:80",
-    "http://",
-    "https:///path",
-    " https://host",
+    "file:/etc/passwd", "ftp://host/", "localhost:80", "http://", "https:///path", " https://host",
     "http://h:x",
-)
+)  # fmt: skip
 BAD = {
     "CHARGEHAND_TASK_QUEUE": ("", " ", "x" * 201),
     "CHARGEHAND_CREWS": ("/no/such/folder", "/etc/passwd"),
@@ -105,16 +100,10 @@ BAD = {
 }
 """Bad values in addition to those generated from each setting's form."""
 _TRIED = {
-    "CHARGEHAND_FALLBACK_PROVIDER",
-    "CHARGEHAND_HEALTH_FILE",
-    "CHARGEHAND_STATE_DIR",
-    "CHARGEHAND_ARTIFACTS",
-    "CHARGEHAND_STORAGE",
-    "CHARGEHAND_TAPE_RECORD",
-    "CHARGEHAND_CREDENTIAL_KEYS",
-    "CHARGEHAND_ENCRYPTION_KEYS",
+    "CHARGEHAND_FALLBACK_PROVIDER", "CHARGEHAND_HEALTH_FILE", "CHARGEHAND_STATE_DIR", "CHARGEHAND_ARTIFACTS",
+    "CHARGEHAND_STORAGE", "CHARGEHAND_TAPE_RECORD", "CHARGEHAND_CREDENTIAL_KEYS", "CHARGEHAND_ENCRYPTION_KEYS",
     "CHARGEHAND_ENCRYPTION_KEY_ID",
-}
+}  # fmt: skip
 """Settings that can only be checked by opening the folder, the bucket or the keys."""
 _ANY_TEXT = {"OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED", "OTEL_TRACES_SAMPLER_ARG"}
 _WRONG = "¿ {x"

@@ -93,14 +93,9 @@ def test_markdown_contains_the_whole_report() -> None:
 
 
 _ON_THE_PAGE = (
-    "How safe are our boilers?",
-    "twice a year",
-    "The test of 2024 was not found.",
-    "tested every six months",
-    "12,000",
-    "3 of 20",
-    "no answer",
-)
+    "How safe are our boilers?", "twice a year", "The test of 2024 was not found.", "tested every six months",
+    "12,000", "3 of 20", "no answer",
+)  # fmt: skip
 
 
 def test_the_page_contains_the_whole_report() -> None:

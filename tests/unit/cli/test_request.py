@@ -88,15 +88,9 @@ def test_only_a_goal_is_required_and_it_can_come_from_stdin(monkeypatch: pytest.
 
 def test_deadlines_accept_common_duration_formats() -> None:
     cases = [
-        ("90", 90),
-        ("90s", 90),
-        ("1.5m", 90),
-        ("10 min", 600),
-        ("2h", 7_200),
-        ("1d", 86_400),
-        ("1h30m", 5_400),
-        ("PT10M", 600),
-    ]
+        ("90", 90), ("90s", 90), ("1.5m", 90), ("10 min", 600), ("2h", 7_200), ("1d", 86_400),
+        ("1h30m", 5_400), ("PT10M", 600),
+    ]  # fmt: skip
     for typed, seconds in cases:
         request = build_request(RequestOptions(goal="What is new?", deadline=typed), ())
         assert request.limits.deadline == timedelta(seconds=seconds)

@@ -133,16 +133,8 @@ def register(registry): registry.settings('own_plugin:Tides')
 
 
 _WRONG_VALUES = (
-    "4.5",
-    "None",
-    "[3]",
-    "['x']",
-    "[None]",
-    "{}['tide']",
-    "None.tide",
-    "sys.exit(3)",
-    "Choice('a', 3, [])",
-)
+    "4.5", "None", "[3]", "['x']", "[None]", "{}['tide']", "None.tide", "sys.exit(3)", "Choice('a', 3, [])",
+)  # fmt: skip
 _USES: list[Case] = [
     ("choices('own_plugin:run')", "--explain", ""),
     ("examinations('own_plugin:wait')", "--explain", ""),

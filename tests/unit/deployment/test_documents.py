@@ -63,29 +63,14 @@ def test_the_list_of_decisions_is_complete() -> None:
 _PATH = re.compile(r"`((?:[\w-][\w.-]*/)+[\w.-]*|[\w-]+\.py|\.ci/run)`|\]\(([^)#:]+)(?:#[^)]*)?\)")
 _TEMPLATE = "deploy/worker/src/chargehand_worker/template"
 _BASES = (
-    "",
-    "client/src",
-    "client/src/chargehand",
-    "workflows",
-    "activities",
-    "worker",
-    "plugins/src/chargehand_plugins",
-    _TEMPLATE,
-)
+    "", "client/src", "client/src/chargehand", "workflows", "activities", "worker",
+    "plugins/src/chargehand_plugins", _TEMPLATE,
+)  # fmt: skip
 _GENERATED = {ROOT / line for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()}
 _CODE = (
-    "activities",
-    "benchmarks",
-    "chaos",
-    "cli",
-    "client",
-    "deploy",
-    "examples",
-    "plugins",
-    "tests",
-    "worker",
+    "activities", "benchmarks", "chaos", "cli", "client", "deploy", "examples", "plugins", "tests", "worker",
     "workflows",
-)
+)  # fmt: skip
 
 
 def documents() -> list[Path]:

@@ -118,16 +118,10 @@ def test_links_to_unread_addresses_are_disabled(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"[x]({READ})",
-        f"[x](<{READ}>)",
-        f'[x]({READ} "t")',
-        "![chart](chart-1.png)",
-        "[S1]",
-        "[x](#S1)",
-        "a < b",
-        "```python\n$x$",
+        f"[x]({READ})", f"[x](<{READ}>)", f'[x]({READ} "t")', "![chart](chart-1.png)", "[S1]", "[x](#S1)",
+        "a < b", "```python\n$x$",
     ],
-)
+)  # fmt: skip
 def test_links_to_read_sources_are_kept(text: str) -> None:
     assert inert_links(text, [Source(ref="r", url=READ)]) == text
 

@@ -101,16 +101,9 @@ def test_an_unreadable_call_is_not_refused_as_a_repetition() -> None:
 def test_a_third_repetitive_round_counts_as_a_loop() -> None:
     """It may have any period; a round with any new call does not count."""
     cases = [
-        ("A A A", False),
-        ("A A A A", True),
-        ("A B A B A", True),
-        ("A B A B", False),
-        ("AB BA A B", True),
-        ("A A B A C A", True),
-        ("A AB AC AD", False),
-        ("AA BB CC DD", False),
-        ("A - - - -", False),
-    ]
+        ("A A A", False), ("A A A A", True), ("A B A B A", True), ("A B A B", False), ("AB BA A B", True),
+        ("A A B A C A", True), ("A AB AC AD", False), ("AA BB CC DD", False), ("A - - - -", False),
+    ]  # fmt: skip
     for script, goes_round in cases:
         rounds = [asked(*(query(letter) for letter in letters if letter != "-")) for letters in script.split()]
         assert is_repetitive(rounds, READS) == goes_round

@@ -51,14 +51,9 @@ def test_workflows_use_no_finally() -> None:
 
 def test_the_foreign_field_check_detects_every_kind_of_change() -> None:
     cases = [
-        "session.deadline = 1",
-        "session.reviews += 1",
-        "session.ready: bool = True",
-        "self.progress.plan = plan",
-        "one, session.plan = plans",
-        "session.answers[id_] = text",
-        "del session.questions[id_]",
-        "session.progress.gaps.append(gap)",
-    ]
+        "session.deadline = 1", "session.reviews += 1", "session.ready: bool = True",
+        "self.progress.plan = plan", "one, session.plan = plans", "session.answers[id_] = text",
+        "del session.questions[id_]", "session.progress.gaps.append(gap)",
+    ]  # fmt: skip
     for statement in cases:
         assert len(list(foreign_changes(statement))) == 1
