@@ -1,6 +1,8 @@
-"""Places where payloads and records are kept."""
+"""Places where payloads and records are kept, and a user's project."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,3 +18,15 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         return
     with serve_s3() if request.param == "s3" else serve_google():
         yield f"{request.param}://{BUCKET}/team"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user's project, in which a program is started: its modules can be imported, and are forgotten afterwards."""
+    before = set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if not name.startswith(("chargehand", "activities", "worker", "workflows")):
+            del sys.modules[name]

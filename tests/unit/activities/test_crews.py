@@ -80,44 +80,59 @@ def test_a_user_crew_replaces_a_shipped_crew_of_the_same_name(tmp_path: Path) ->
 
 
 def test_each_mistake_names_file_and_field(tmp_path: Path) -> None:
+    def beside(line: str) -> str:
+        return CREW.replace("guidance", f"{line}\nguidance", 1)
+
+    bad = CREW.replace
+    reach_out = '["reads_private", "reads_untrusted", "reaches_out"]'
+    routed_twice = '{ rules = [{ match = ["*"], agents = ["reader"], then = "reader" }] }'
     cases = [
         ("name = ", "is not TOML: Invalid value (at end of document)"),
-        (CREW.replace('"small"', '"Small"'), "name: must be a name of at most 40"),
-        (CREW.replace('description = "Answers small questions."', ""), "description: is required"),
+        (bad('"small"', '"Small"'), "name: must be a name of at most 40"),
+        (bad('description = "Answers small questions."', ""), "description: is required"),
         (
-            CREW.replace("guidance", "guidence"),
+            bad("guidance", "guidence"),
             "guidance: is required; guidence: is not a known field; did you mean 'guidance'?",
         ),
         (
-            CREW.replace("prompt", "promt"),
+            bad("prompt", "promt"),
             "agents.0.prompt: is required; agents.0.promt: is not a known field; did you mean 'prompt'?",
         ),
-        (CREW.replace(AGENT, ""), "agents: is required"),
-        (
-            CREW.replace("Read it, and say what it says.", "Read."),
-            "agents.0.prompt: must have at least 10 characters",
-        ),
+        (bad(AGENT, ""), "agents: is required"),
+        (bad("Read it, and say what it says.", "Read."), "agents.0.prompt: must have at least 10 characters"),
         (CREW + 'tier = "huge"', "agents.0.tier: must be 'small', 'medium' or 'large'"),
         (
-            CREW.replace('"read_document"', '"read_mind"'),
+            bad('"read_document"', '"read_mind"'),
             "agents.reader.tools: there is no tool 'read_mind'; there are code_history, draw_chart, query_data, ",
         ),
         (CREW + 'fallback = "pirate"', "agents.reader.fallback: 'pirate' is not another agent of this crew"),
         (CREW + 'fallback = "reader"', "agents.reader.fallback: 'reader' is not another agent of this crew"),
         (
-            CREW.replace('"reader"', '"supervisor"'),
+            bad('"reader"', '"supervisor"'),
             "agents.supervisor: the name 'supervisor' stands for nested sessions; choose another",
         ),
         (CREW + AGENT, "agents: the name 'reader' occurs 2 times"),
         (
-            CREW.replace('capabilities = ["reads_private"]\n', ""),
+            bad('capabilities = ["reads_private"]\n', ""),
             "agents.reader.capabilities: its tools let it do 'reads_private'; declare that, or take the tool away",
         ),
         (
-            CREW.replace('tools = ["read_document"]', 'tools = ["read_document", "read_page"]').replace(
-                '["reads_private"]', '["reads_private", "reads_untrusted", "reaches_out"]'
-            ),
+            bad('["read_document"]', '["read_document", "read_page"]').replace('["reads_private"]', reach_out),
             "agents.reader.tools: together they read what strangers write",
+        ),
+        (beside('routing = { fallback = "pirate" }'), "routing.fallback: there is no agent 'pirate' in this crew"),
+        (
+            beside('routing = { otherwise = "model" }'),
+            'routing.fallback: is required with otherwise = "model"; name the agent',
+        ),
+        (beside(f"routing = {routed_twice}"), "routing.rules.0: names an agent twice; one agent gets a request once"),
+        (beside("limits = { deadline = 86400 }"), "limits.deadline: a crew's own deadline is 12 hours at most"),
+        (beside("limits = { max_turns = 0 }"), "limits.max_turns: must be greater than or equal to 1"),
+        (beside("confidence_threshold = 101"), "confidence_threshold: must be less than or equal to 100"),
+        (CREW + "slow = { after = 1 }\n", "agents.0.slow: name either a backup agent or a backup tier"),
+        (
+            CREW + 'slow = { after = 1, agent = "reader" }\n',
+            "agents.reader.slow.agent: 'reader' is not another agent of this crew",
         ),
     ]
     for text, told in cases:
@@ -194,31 +209,6 @@ def test_an_agent_with_more_than_15_tools_causes_a_warning(tmp_path: Path) -> No
         [],
         [f"agents: '{agent.name}' has 16 tools; above 15 a model chooses less well. Divide them among agents"],
     ]
-
-
-def test_each_wrong_crew_option_is_named(tmp_path: Path) -> None:
-    of_crew = [
-        ('routing = { fallback = "pirate" }', "routing.fallback: there is no agent 'pirate' in this crew"),
-        ('routing = { otherwise = "model" }', 'routing.fallback: is required with otherwise = "model"; name the agent'),
-        (
-            'routing = { rules = [{ match = ["*"], agents = ["reader"], then = "reader" }] }',
-            "routing.rules.0: names an agent twice; one agent gets a request once",
-        ),
-        ("limits = { deadline = 86400 }", "limits.deadline: a crew's own deadline is 12 hours at most"),
-        ("limits = { max_turns = 0 }", "limits.max_turns: must be greater than or equal to 1"),
-        ("confidence_threshold = 101", "confidence_threshold: must be less than or equal to 100"),
-    ]
-    of_agent = [
-        ("slow = { after = 1 }", "agents.0.slow: name either a backup agent or a backup tier"),
-        (
-            'slow = { after = 1, agent = "reader" }',
-            "agents.reader.slow.agent: 'reader' is not another agent of this crew",
-        ),
-    ]
-    for text, told in of_crew:
-        assert _refusal(tmp_path, CREW.replace("guidance", f"{text}\nguidance", 1)).startswith(told)
-    for text, told in of_agent:
-        assert _refusal(tmp_path, f"{CREW}{text}\n").startswith(told)
 
 
 def test_a_nested_crew_with_more_permissions_causes_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,8 +1,7 @@
 """The operator's own tools, as a worker finds and refuses them."""
 
 import asyncio
-import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -33,16 +32,6 @@ def order(item: str) -> str:
 '''
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose modules can be imported, as that in which a worker is started."""
-    before = set(sys.modules)
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-
-
 def test_tools_are_found_by_module_and_by_name(folder: Path) -> None:
     """A tool that is named twice counts once, and `doctor` lists what each does."""
     (folder / "shop.py").write_text(GOOD)
@@ -57,13 +46,11 @@ def test_tools_are_found_by_module_and_by_name(folder: Path) -> None:
     ("text", "problem"),
     [
         (GOOD.replace('"""Order an item."""', "pass"), r"shop\.py:9: order: has no docstring; say in one"),
-        (GOOD.replace("order(item: str)", "order(item)"), r"shop\.py:9: order: item: has no type; annotate it"),
         (
             GOOD.replace("acts=True", "acts=True, settles_within=__import__('datetime').timedelta(0)"),
             r"shop\.py:9: order: settles_within: it has no lookup that could wait; leave it out",
         ),
         (GOOD.replace("order", "search"), r"shop\.py:9: search: Chargehand has a tool of that name; rename"),
-        (GOOD.replace("reaches_out", "reads_all"), r"shop\.py:9: order: capabilities: there is no 'reads_all'"),
         (
             GOOD.replace("item: str", "item: dict[str, str]"),
             r"shop\.py:4: stock_level: .* use a list of name and value",

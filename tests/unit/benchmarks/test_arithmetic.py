@@ -59,20 +59,21 @@ def test_the_exponent_of_a_power_law_is_recovered(factor: int, power: float) -> 
     assert exponent([(x, factor * x**power) for x in (2, 5, 10, 20)]) == pytest.approx(power)
 
 
-def test_growth_is_measured_over_the_second_half_only() -> None:
-    """Memory taken while a process warms up is not a leak."""
-    samples = [(second, min(second, 50.0)) for second in range(101)]
-
-    assert growth_per_hour(samples) == pytest.approx(0)
-    assert change(samples) == pytest.approx(0)
-
-
-def test_steady_growth_is_reported_per_hour_and_over_the_second_half() -> None:
-    """The sample grows by one a minute, with a mean of 127 in the second half of an hour."""
-    samples = [(60.0 * minute, 82.5 + minute) for minute in range(60)]
-
-    assert growth_per_hour(samples) == pytest.approx(60 / 127 * 100)
-    assert change(samples) == pytest.approx(29 / 127)
+@pytest.mark.parametrize(
+    ("samples", "per_hour", "relative"),
+    [
+        # Memory taken while a process warms up is not a leak.
+        ([(second, min(second, 50.0)) for second in range(101)], 0, 0),
+        # The sample grows by one a minute, with a mean of 127 in the second half of an hour.
+        ([(60.0 * minute, 82.5 + minute) for minute in range(60)], 60 / 127 * 100, 29 / 127),
+    ],
+    ids=["warming up", "a leak"],
+)
+def test_growth_is_measured_over_the_second_half_only(
+    samples: list[tuple[float, float]], per_hour: float, relative: float
+) -> None:
+    assert growth_per_hour(samples) == pytest.approx(per_hour)
+    assert change(samples) == pytest.approx(relative)
 
 
 def test_zero_or_single_samples_have_no_growth() -> None:

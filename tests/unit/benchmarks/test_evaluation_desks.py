@@ -162,22 +162,17 @@ async def test_desk_conversations_reach_the_golden_database_despite_kills() -> N
     assert figures["acting calls"] >= 2 * 7
 
 
-def test_a_checkout_of_tau2_is_read_with_its_own_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_of_tau2_is_read_with_its_own_tools(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The package is not imported as a whole, and a dependency that only the rest needs is stubbed."""
     for name in [each for each in sys.modules if each == "loguru" or each.split(".")[0] == "tau2"]:
         monkeypatch.delitem(sys.modules, name)
     for name, text in CHECKOUT.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    (tmp_path / "src/tau2/__init__.py").write_text("raise ImportError('all of it')")
-    before = set(sys.modules)
-    try:
-        desk = read_desk("tau2-retail", tmp_path)
-        (task,) = desk.tasks
-        left, _ = desk.replay(task)
-    finally:
-        for name in set(sys.modules) - before:
-            del sys.modules[name]
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "src/tau2/__init__.py").write_text("raise ImportError('all of it')")
+    desk = read_desk("tau2-retail", folder)
+    (task,) = desk.tasks
+    left, _ = desk.replay(task)
 
     assert (desk.policy, desk.acting) == ("Be kind.", {"cancel"})
     assert task == Task(

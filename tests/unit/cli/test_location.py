@@ -144,8 +144,13 @@ def test_messages_name_the_command_as_the_user_can_run_it(
 
 
 @pytest.mark.slow
-def test_cli_startup_imports_no_slow_modules() -> None:
-    cases = [
+def test_imports_load_no_slow_modules_that_they_do_not_need() -> None:
+    cases: list[tuple[str, set[str]]] = [
+        (
+            "import chargehand.wire, chargehand.payloads.errors; from chargehand import ErrorType, NotReachable",
+            {"temporalio", "pydantic"},
+        ),
+        ("from chargehand import Report", {"temporalio"}),
         (
             "import chargehand_cli.embedded.keeper, chargehand_cli.embedded.user",
             {"temporalio", "pydantic", "asyncio", "rich"},

@@ -1,8 +1,6 @@
 """The code of how-to pages is run: each block that begins with a file's name is that file."""
 
 import re
-import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -19,17 +17,6 @@ _FILE = re.compile(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 def files_of(page: str) -> dict[str, str]:
     return dict(_FILE.findall((ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")))
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    before = set(sys.modules)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if not name.startswith(("chargehand", "activities", "worker", "workflows")):
-            del sys.modules[name]
 
 
 def test_the_tests_shown_on_the_own_tools_page_pass(folder: Path) -> None:

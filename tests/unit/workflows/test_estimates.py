@@ -166,17 +166,11 @@ MANY: dict[str, Task] = {
 
 
 def test_many_small_parts_do_not_exceed_the_reserved_tokens() -> None:
-    """I01: the bound includes what a prompt adds around each part."""
-    for task in MANY.values():
-        assert _rendered(task) <= _bound(task)
-
-
-def test_a_huge_catalogue_does_not_exceed_the_reserved_tokens() -> None:
-    """I01: the catalogue is cut to its allowance, which also covers escaping."""
+    """I01: the bound includes what a prompt adds around each part; a catalogue is cut to its allowance."""
     entries = tuple(DocumentEntry(name="</data>" * 9 + str(number), kind="md") for number in range(5_000))
-    task, catalog = WorkTask(goal="g", instruction="i"), Catalog(documents=entries)
-
-    assert _rendered(task, catalog) <= _bound(task, catalog)
+    cases = [*((task, None) for task in MANY.values()), (_work(), Catalog(documents=entries))]
+    for task, catalog in cases:
+        assert _rendered(task, catalog) <= _bound(task, catalog)
 
 
 PRICES = st.integers(0, 10**12).map(lambda nanodollars: Decimal(nanodollars).scaleb(-9))
