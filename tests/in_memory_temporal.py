@@ -107,8 +107,6 @@ class InMemoryTemporal:
     def runs(self, workflow_id: str) -> int:
         return self._find(workflow_id).runs + 1
 
-    # --- WorkflowService ---------------------------------------------------------------------------------------------
-
     async def start_workflow_execution(
         self, asked: v1.StartWorkflowExecutionRequest, **_: object
     ) -> v1.StartWorkflowExecutionResponse:
@@ -215,8 +213,6 @@ class InMemoryTemporal:
         else:
             raise NotImplementedError("There is no history in memory: mark this test `real_server`.")
         return found
-
-    # --- the server --------------------------------------------------------------------------------------------------
 
     async def _outcome(
         self, execution: Execution, update: Update, is_enough: Callable[[], bool]

@@ -100,9 +100,6 @@ class RecordedExecution(Execution):
 
         If the last task had no command, the SDK can hand out its jobs only together with the next update
         (docs/decisions/0008); this does the same.
-
-        Raises:
-            NotDeterministic: the replay produced other commands than the first run.
         """
         if hasattr(self, "instance"):
             self.evict()
@@ -118,11 +115,7 @@ class RecordedExecution(Execution):
         self._replay(self.instance, history)
 
     def replay(self) -> None:
-        """Replay the whole history in a second instance.
-
-        Raises:
-            NotDeterministic: the replay produced other commands than the first run.
-        """
+        """Replay the whole history in a second instance."""
         own, self.instance = self.instance, self.instantiate()
         try:
             self._replay(self.instance, self.history)

@@ -1,4 +1,4 @@
-"""What must hold in every session, whatever happens: the invariants that a simulation can see, by number.
+"""What must hold in every session, whatever happens: the invariants of INVARIANTS.md that a simulation can see.
 
 `books_of` is the only thing here that looks into a workflow; all else is judged from outside.
 """
@@ -121,7 +121,6 @@ class Invariants:
         self.limits = self.limits.model_copy(update=changes)
 
     def i21_a_crash_changes_no_books(self, world: World, down_for: timedelta) -> None:
-        """I21: the books that a new worker rebuilds equal the lost ones."""
         before = {id_: _amounts(books.ledger) for id_, books in self._books.items()}
         world.server.crash(down_for)
         self.downtime += int(down_for.total_seconds() * _SECOND)
@@ -135,11 +134,7 @@ class Invariants:
                     was = before[execution.workflow_id]
                     assert now == was, f"I21: a crash changed the books of {execution.workflow_id}: {was}, now {now}"
 
-    # --- at every step -----------------------------------------------------------------------------------------------
-
     def i01_never_more_than_allowed(self, world: World) -> None:
-        """I01: at every point of every interleaving spent + reserved is at most min(requested, ceiling), in exact
-        decimals, over the whole tree; a reservation precedes every paid request."""
         for workflow_id, books in self._books.items():
             execution = world.server.executions[workflow_id]
             if not execution.is_open:
@@ -169,20 +164,16 @@ class Invariants:
         assert world.at_risk <= self._allowed.usd, f"I01: the provider may charge {world.at_risk} of {self._allowed}"
 
     def i02_ledger_covers_the_provider(self, world: World) -> None:
-        """I02: while nothing is in doubt, the ledger is never below what the provider charged."""
         root = self._books.get(world.root.workflow_id)
         if root is not None and world.root.is_open and all(call.is_certain for call in world.calls):
             ledger = root.ledger.spent.usd + root.ledger.reserved.usd
             assert ledger >= world.charged, f"I02: the ledger holds {ledger}, the provider charged {world.charged}"
 
     def i03_turns(self, world: World) -> None:
-        """I03: logical turns of the whole tree are at most max_turns; repetitions after a lost call, or a
-        reply that was cut off, are no turns."""
         turns = _turns(world)
         assert turns <= self._allowed.turns, f"I03: {turns} turns of {self._allowed.turns}"
 
     def i04_depth(self, world: World, execution: RecordedExecution) -> None:
-        """I04: no node is deeper than max_depth, and depth is carried by us."""
         depth = _depth(execution)
         assert depth <= world.scenario.request.limits.max_depth, f"I04: {execution.workflow_id} is {depth} deep"
         if execution.workflow_type == WorkflowType.SUPERVISOR and depth and len(execution.history) == 1:
@@ -193,8 +184,6 @@ class Invariants:
     def i08_no_new_request_after_the_stop(
         self, world: World, execution: Execution, new: Sequence[TurnRequest], given: Sequence[Job]
     ) -> None:
-        """I08: once a cancel, the deadline or finish_now is recorded, no new paid request is scheduled except the
-        report's own."""
         now, who = world.server.now, execution.workflow_id
         if any(job.HasField("cancel_workflow") for job in given):
             self.cancelled_at.setdefault(who, now)
@@ -213,7 +202,6 @@ class Invariants:
             self.over_at.setdefault(who, now)
 
     def i10_every_error_is_met_as_it_must_be(self, world: World) -> None:
-        """I10: a call that failed for good is not made again, and every paid activity says how it is retried."""
         for execution, turn, asked in world.turns_asked[-3:]:
             final_errors = asked.retry_policy.non_retryable_error_types
             assert "PayloadsTooLarge" in final_errors, "I10: oversize replies are re-paid"
@@ -223,7 +211,6 @@ class Invariants:
             assert final <= 1, f"I10: {turn.step} of {execution.workflow_id} was asked again after it had ended"
 
     def i21_nothing_lowers_what_is_spent(self, world: World) -> None:
-        """I21: no crash, retry or raise of limits lowers what is spent, in turns or dollars."""
         root = self._books.get(world.root.workflow_id)
         if root is not None and world.root.is_open:
             spent = root.ledger.spent
@@ -241,8 +228,6 @@ class Invariants:
         if not execution.is_open or execution.workflow_id in {*self.cancelled_at, *self.over_at}:
             return True
         return execution.parent is not None and self._is_being_stopped(execution.parent)
-
-    # --- at the end --------------------------------------------------------------------------------------------------
 
     def at_the_end(self, world: World) -> None:
         self.i20_it_ends(world)
@@ -264,7 +249,6 @@ class Invariants:
             assert ended, f"I07: nobody cancelled the session, and it ended as {world.root.status}"
 
     def i02_books_equal_the_providers(self, world: World, report: Report) -> None:
-        """I02: at the end the ledger is what the provider charged; calls in doubt are charged at their worst case."""
         cost, doubtful = report.usage.cost_usd, report.usage.possibly_billed_twice_usd
         charged = world.charged
         assert cost >= charged, f"I02: the report says {cost}, and the provider charged {charged}"
@@ -276,7 +260,6 @@ class Invariants:
         assert sum((line.usage.cost_usd for line in report.spend), Decimal(0)) == cost, "I02: the lines do not add up"
 
     def i03_report_counts_every_turn(self, world: World, report: Report) -> None:
-        """I03: the report counts every turn that was made, and no more than were allowed."""
         turns, told, most = _turns(world), report.usage.turns, self._allowed.turns
         assert turns <= told <= most, f"I03: {turns} turns were made, {told} reported, {most} allowed"
 
@@ -287,7 +270,6 @@ class Invariants:
         assert least <= use.used <= use.allowed, f"I24: {use.used} agents at once are reported, {use.allowed} may be"
 
     def i05_nothing_is_done_twice(self, world: World) -> None:
-        """I05: each (agent, normalised task) starts at most once in the tree; on another tier, once more."""
         started = Counter(world.server.starts)
         assert not [id_ for id_, times in started.items() if times > 1], f"I05: {started} were started again"
         asked = Counter(
@@ -302,7 +284,6 @@ class Invariants:
         assert not [task for task, times in asked.items() if times > 1], f"I05: the same was asked twice: {asked}"
 
     def i06_every_end_is_typed(self, world: World) -> None:
-        """I06: every started subtask ends in exactly one typed result; there are as many as were started."""
         for execution in _subtasks(world):
             if execution.workflow_id not in self.terminated:
                 assert execution.status == "completed", f"I06: {execution.workflow_id} ended as {execution.status}"
@@ -312,8 +293,6 @@ class Invariants:
             assert not record.attempts or record.state in _ENDS, f"I06: {record.id} was started and is {record.state}"
 
     def i07_one_report_in_time_names_all(self, world: World, report: Report) -> None:
-        """I07: exactly one report, within five seconds of the deadline, not counting people's time; it contains all
-        that was finished before the stop and names what is missing."""
         assert world.root.closed_at is not None
         late = world.root.closed_at - world.root.started_at - self.downtime - self.people
         latest = (self.limits.deadline.total_seconds() + 5 + 1) * _SECOND
@@ -329,7 +308,6 @@ class Invariants:
                 assert record.id in gaps, f"I07: {record.id} is {record.state}, and no gap names it: {report.gaps}"
 
     def i09_nothing_outlives_the_root(self, world: World) -> None:
-        """I09: no descendant runs ten seconds after its root closed; a cancelled root closes as soon."""
         closed = world.root.closed_at or 0
         for execution in world.server.recorded:
             assert not execution.is_open, f"I09: {execution.workflow_id} runs for ever"
@@ -340,7 +318,6 @@ class Invariants:
             assert closed - asked - self.downtime <= 10 * _SECOND, "I09: a cancelled session went on"
 
     def i20_it_ends(self, world: World) -> None:
-        """I20: when the models answer and a worker is there, the session closes after a bounded number of events."""
         assert not world.root.is_open, f"I20: nothing is under way, and the session is {world.root.status}"
 
 

@@ -73,18 +73,14 @@ class DecisionCore(RuleBasedStateMachine):
 
     @rule(after=_EVENTS, which=_WHICH)
     def cancel_a_descendant(self, after: int, which: int) -> None:
-        self._let_happen(after)
-        below = [execution for execution in self.world.root.descendants if execution.is_open]
-        if which < len(below):
-            self.server.cancel(below[which].workflow_id)
+        for below in self._open_descendant(after, which):
+            self.server.cancel(below)
 
     @rule(after=_EVENTS, which=_WHICH)
     def terminate_a_descendant(self, after: int, which: int) -> None:
-        self._let_happen(after)
-        below = [execution for execution in self.world.root.descendants if execution.is_open]
-        if which < len(below):
-            self.laws.terminated.add(below[which].workflow_id)
-            self.server.terminate(below[which].workflow_id)
+        for below in self._open_descendant(after, which):
+            self.laws.terminated.add(below)
+            self.server.terminate(below)
 
     @rule(after=_EVENTS, really=_SELDOM)
     def finish_now(self, after: int, *, really: bool) -> None:
@@ -149,6 +145,11 @@ class DecisionCore(RuleBasedStateMachine):
                 execution.replay()
         finally:
             self.server.close()
+
+    def _open_descendant(self, after: int, which: int) -> list[str]:
+        """Let some events happen, and return the id of one of the descendants, if there are as many."""
+        self._let_happen(after)
+        return [each.workflow_id for each in self.world.root.descendants if each.is_open][which : which + 1]
 
     def _let_happen(self, events: int) -> None:
         for _ in range(events):

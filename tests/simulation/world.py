@@ -141,8 +141,6 @@ class World:
         """The most that the provider may end up charging."""
         return sum((call.worst if call.is_under_way else call.charged for call in self.calls), Decimal(0))
 
-    # --- what the server asks ----------------------------------------------------------------------------------------
-
     def answer(self, execution: Execution, asked: ScheduleActivity) -> Answer:
         label = f"{self.scenario.seed} {relative(execution.workflow_id)} {asked.activity_id}"
         after = timedelta(milliseconds=choice(self.scenario.durations, f"duration {label}"))
@@ -166,8 +164,6 @@ class World:
         for call in self.calls:
             if call.workflow == execution.workflow_id and call.step == asked.activity_id:
                 call.is_under_way, call.is_certain = False, call.is_certain and is_known
-
-    # --- what activities answer --------------------------------------------------------------------------------------
 
     def _turn(  # noqa: PLR0911  # one for each fate
         self, execution: Execution, asked: ScheduleActivity, request: TurnRequest, label: str, after: timedelta

@@ -1,6 +1,6 @@
 """Hypothesis strategies that are derived from contracts: every field, within its constraints."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -41,6 +41,13 @@ def _build(model: type[Model], /, **fields: Any) -> Model:
         }:
             raise
         return reject()  # a rule that relates several fields
+
+
+def below(kind: type[Model]) -> Iterator[type[Model]]:
+    """List the subclasses of a class, at any depth."""
+    for each in kind.__subclasses__():
+        yield each
+        yield from below(each)
 
 
 def example(model: type[Model]) -> Model:

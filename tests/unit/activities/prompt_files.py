@@ -89,23 +89,87 @@ _REPORT: Final = SynthesisAnswer(
     confidence=70,
 )
 
+_OF_SUPERVISORS: Final[dict[str, Task]] = {
+    "plan": PlanTask(
+        goal=_GOAL,
+        max_subtasks=5,
+        allowance=ALLOWANCE,
+        may_nest=True,
+        rejected=(RejectedPlan(plan='{"subtasks": []}', errors=("subtasks: there are none",)),),
+    ),
+    "expand": ExpandTask(
+        goal=_GOAL, agent="reader", template="Find the notice period of the lease.", items=_FOUND, max_subtasks=5
+    ),
+    "refine": RefineTask(
+        goal=_GOAL,
+        agent="analyst",
+        instruction=_LOST.instruction,
+        problem="No column fits.",
+        outcome=_LOST.outcome,
+        attempts=2,
+    ),
+    "compress": CompressTask(instruction=_FOUND.instruction, content="A long answer.", most_words=600),
+    "review": ReviewTask(goal=_GOAL, outcomes=(_FOUND, _LOST), max_subtasks=2, may_nest=False),
+    "judge_claims": JudgeClaimsTask(
+        claims=(
+            ClaimToJudge(text="Notice is three months.", evidence="Notice is given three months before the end."),
+            ClaimToJudge(text="The port lost 12 hours.", evidence="SELECT hours\nport | hours\nBremen | 12"),
+        )
+    ),
+    "judge_call": JudgeCallTask(
+        goal=_GOAL,
+        said=("I paid 40 twice, for order 7.", "Pay it back to me, please."),
+        tool="refund",
+        arguments={"order": 7, "amount": 40, "to": "ann@example.com"},
+    ),
+    "judge": JudgeTask(question="How long is the notice period?", candidates=(_FOUND, _LOST)),
+    "synthesis": SynthesisTask(
+        goal=_GOAL,
+        final_instruction="One page, for the tenant.",
+        **_WRITTEN,
+        stopped_because="deadline",
+        contradictions=(Contradiction(about="notice", positions=("three months", "six months")),),
+        problems=("T2 is not named",),
+        first_version="Notice is three months [S1].",
+    ),
+    "section": SynthesisTask(
+        goal=_GOAL,
+        length_words=900,
+        **_WRITTEN,
+        section=Section(heading="Notice", brief="Its length, and from when on it runs.", outline=("Notice", "Repairs")),
+        may_reopen=True,
+    ),
+    "grade": GradeTask(
+        goal=_GOAL,
+        criteria=("Names the clause that the period stands in.", "Says what the repairs cost in 2025."),
+        answer=_REPORT.answer,
+        gaps=tuple(_REPORT.gaps),
+        sources=(_LEASE,),
+    ),
+    "design": DesignTask(
+        goal=_GOAL,
+        tools=(OfferedTool(name="query_data", description="Ask the user's tables."),),
+        most=3,
+        problems=("agents.0.tools: teleport cannot be given; choose from query_data",),
+    ),
+    "route": RouteTask(goal=_GOAL),
+    "critique": CritiqueTask(goal=_GOAL, draft=_REPORT, **_WRITTEN),
+    "outline": OutlineTask(goal=_GOAL, length_words=3_000, most_sections=3, **_WRITTEN),
+    "output": OutputTask(
+        goal=_GOAL,
+        data_schema={
+            "type": "object",
+            "properties": {"months": {"type": "integer", "minimum": 0}, "party": {"type": "string"}},
+            "required": ["months"],
+        },
+        answer=_REPORT.answer,
+        gaps=tuple(_REPORT.gaps),
+        outcomes=(_FOUND, _LOST),
+        rejected=(RejectedOutput(output='{"months": "3"}', errors="data.months: '3' is not of type 'integer'"),),
+    ),
+}
 TASKS: Final[Mapping[str, tuple[str, Task]]] = {
-    "plan": (
-        "supervisor",
-        PlanTask(
-            goal=_GOAL,
-            max_subtasks=5,
-            allowance=ALLOWANCE,
-            may_nest=True,
-            rejected=(RejectedPlan(plan='{"subtasks": []}', errors=("subtasks: there are none",)),),
-        ),
-    ),
-    "expand": (
-        "supervisor",
-        ExpandTask(
-            goal=_GOAL, agent="reader", template="Find the notice period of the lease.", items=_FOUND, max_subtasks=5
-        ),
-    ),
+    **{name: ("supervisor", task) for name, task in _OF_SUPERVISORS.items()},
     "work": (
         "reader",
         WorkTask(
@@ -128,102 +192,6 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
             instruction="How long is our notice period?",
             summary="user: Hello.\n\nanalyst: Hello. What do you want to know?",
             rounds=(_ROUND, Round(answer='{"content": "Three months."}', said="And from which date does it run?")),
-        ),
-    ),
-    "refine": (
-        "supervisor",
-        RefineTask(
-            goal=_GOAL,
-            agent="analyst",
-            instruction=_LOST.instruction,
-            problem="No column fits.",
-            outcome=_LOST.outcome,
-            attempts=2,
-        ),
-    ),
-    "compress": ("supervisor", CompressTask(instruction=_FOUND.instruction, content="A long answer.", most_words=600)),
-    "review": ("supervisor", ReviewTask(goal=_GOAL, outcomes=(_FOUND, _LOST), max_subtasks=2, may_nest=False)),
-    "judge_claims": (
-        "supervisor",
-        JudgeClaimsTask(
-            claims=(
-                ClaimToJudge(text="Notice is three months.", evidence="Notice is given three months before the end."),
-                ClaimToJudge(text="The port lost 12 hours.", evidence="SELECT hours\nport | hours\nBremen | 12"),
-            )
-        ),
-    ),
-    "judge_call": (
-        "supervisor",
-        JudgeCallTask(
-            goal=_GOAL,
-            said=("I paid 40 twice, for order 7.", "Pay it back to me, please."),
-            tool="refund",
-            arguments={"order": 7, "amount": 40, "to": "ann@example.com"},
-        ),
-    ),
-    "judge": ("supervisor", JudgeTask(question="How long is the notice period?", candidates=(_FOUND, _LOST))),
-    "synthesis": (
-        "supervisor",
-        SynthesisTask(
-            goal=_GOAL,
-            final_instruction="One page, for the tenant.",
-            **_WRITTEN,
-            stopped_because="deadline",
-            contradictions=(Contradiction(about="notice", positions=("three months", "six months")),),
-            problems=("T2 is not named",),
-            first_version="Notice is three months [S1].",
-        ),
-    ),
-    "section": (
-        "supervisor",
-        SynthesisTask(
-            goal=_GOAL,
-            length_words=900,
-            **_WRITTEN,
-            section=Section(
-                heading="Notice", brief="Its length, and from when on it runs.", outline=("Notice", "Repairs")
-            ),
-            may_reopen=True,
-        ),
-    ),
-    "grade": (
-        "supervisor",
-        GradeTask(
-            goal=_GOAL,
-            criteria=("Names the clause that the period stands in.", "Says what the repairs cost in 2025."),
-            answer=_REPORT.answer,
-            gaps=tuple(_REPORT.gaps),
-            sources=(_LEASE,),
-        ),
-    ),
-    "design": (
-        "supervisor",
-        DesignTask(
-            goal=_GOAL,
-            tools=(OfferedTool(name="query_data", description="Ask the user's tables."),),
-            most=3,
-            problems=("agents.0.tools: teleport cannot be given; choose from query_data",),
-        ),
-    ),
-    "route": ("supervisor", RouteTask(goal=_GOAL)),
-    "critique": ("supervisor", CritiqueTask(goal=_GOAL, draft=_REPORT, **_WRITTEN)),
-    "outline": (
-        "supervisor",
-        OutlineTask(goal=_GOAL, length_words=3_000, most_sections=3, **_WRITTEN),
-    ),
-    "output": (
-        "supervisor",
-        OutputTask(
-            goal=_GOAL,
-            data_schema={
-                "type": "object",
-                "properties": {"months": {"type": "integer", "minimum": 0}, "party": {"type": "string"}},
-                "required": ["months"],
-            },
-            answer=_REPORT.answer,
-            gaps=tuple(_REPORT.gaps),
-            outcomes=(_FOUND, _LOST),
-            rejected=(RejectedOutput(output='{"months": "3"}', errors="data.months: '3' is not of type 'integer'"),),
         ),
     ),
 }

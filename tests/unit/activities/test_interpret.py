@@ -51,10 +51,8 @@ def test_a_judge_reply_is_read_in_exactly_one_form(value: object, name: str) -> 
     """Another value, an extra field, a duplicate key or surrounding text makes it malformed."""
     exact: dict[str, object] = {"is_expected": True, "reason": ""}
     passing = {json.dumps(exact | {"is_expected": each}) for each in (True, False)}
-    once, twice = (
-        json.dumps(exact | {name: value}),
-        json.dumps(exact)[:-1] + f", {json.dumps(name)}: {json.dumps(value)}}}",
-    )
+    once = json.dumps(exact | {name: value})
+    twice = f"{json.dumps(exact)[:-1]}, {json.dumps(name)}: {json.dumps(value)}}}"
 
     for text in (once, twice, f"[{once}]", f"Approve all. {json.dumps(exact)}", json.dumps({"answer": exact})):
         is_read = interpret(_reply(text), JudgeCallAnswer).stop == "answer"

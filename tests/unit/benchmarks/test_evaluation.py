@@ -93,9 +93,8 @@ def test_a_case_with_a_golden_answer_passes_by_the_answer_alone() -> None:
     routing = Case(id="r", goal="Which wind?", agents=("reader",))
 
     golden = score(case, report, [], 1.0)
-    assert (golden.passed, golden.routed, golden.executed, golden.citations, golden.completed) == (
-        *(True, False, 0.0, 0.0, False),
-    )
+    assert (golden.passed, golden.routed, golden.completed) == (True, False, False)
+    assert (golden.executed, golden.citations) == (0.0, 0.0)
     wrong = score(case.model_copy(update={"agents": ("reader",)}), report_of("It is 27 knots."), [], 1.0)
     assert (wrong.passed, wrong.reason, wrong.said) == (False, "It does not say: 26 knots", "It is 27 knots.")
     assert score(routing, report, [], 1.0).passed
@@ -157,24 +156,14 @@ def test_every_edition_of_fanoutqa_is_read(tmp_path: Path) -> None:
     other files are refused with a message.
     """
     file = tmp_path / "dev.json"
-    part: dict[str, object] = {
-        "id": "a",
-        "question": "Where is Rao born?",
-        "decomposition": [],
-        "answer": "Pune",
-        "depends_on": [],
-    }
-    own: dict[str, object] = {
-        "id": "q",
-        "question": "Where are Rao and Lind born?",
-        "answer": {"Rao": "Pune", "Lind": "Oslo"},
-    }
-    file.write_text(json.dumps([part | own | {"categories": [], "decomposition": [part]}]))
+    golden = {"Rao": "Pune", "Lind": "Oslo"}
+    part: dict[str, object] = {"id": "a", "question": "Where is Rao born?", "answer": "Pune"}
+    part |= {"decomposition": [], "depends_on": []}
+    own: dict[str, object] = {"id": "q", "question": "Where are Rao and Lind born?", "answer": golden, "categories": []}
+    file.write_text(json.dumps([part | own | {"decomposition": [part]}]))
 
     dataset = read_fanoutqa(file)
-    assert (dataset.name[:9], dataset.cases[0].answer, dataset.cases[0].whole) == (
-        *("fanoutqa-", {"Rao": "Pune", "Lind": "Oslo"}, True),
-    )
+    assert (dataset.name[:9], dataset.cases[0].answer, dataset.cases[0].whole) == ("fanoutqa-", golden, True)
     assert set(EDITIONS.values()) == {"2023-11", "2026-07"}
     for other in ([{"id": "q", "question": "No answer"}], {"a": 1}, []):
         file.write_text(json.dumps(other))

@@ -18,6 +18,7 @@ from worker.settings import Settings, settings_of, settings_type
 app = typer.Typer()
 _Install = Callable[..., None]
 Case = tuple[str, str, str]
+REGISTER = "def register(registry):\n    "
 
 
 @pytest.fixture
@@ -57,20 +58,14 @@ def test_packages_and_modules_register_plugins_alike(
     [
         ("import missing_package", "ModuleNotFoundError: No module named 'missing_package'; install it, or take 'own"),
         ("", "has no attribute 'register'; it needs a function `register"),
-        ("def register(registry):\n    registry.tides()", "no attribute 'tides'; it needs"),
+        (f"{REGISTER}registry.tides()", "no attribute 'tides'; it needs"),
         ("1 / 0", "ZeroDivisionError: division by zero; mend it, or take 'own_plugin' out of CHARGEHAND_PLUGINS"),
         ("raise SystemExit(7)", "SystemExit: 7; mend it"),
-        ("def register(registry):\n    raise SystemExit('bye')", "SystemExit: bye; mend it"),
+        (f"{REGISTER}raise SystemExit('bye')", "SystemExit: bye; mend it"),
         ("async def register(registry):\n    pass", "TypeError: `register` must be a plain function; mend it"),
-        (
-            "def register(registry):\n    registry.hook('rout', 'a:b')",
-            "ValueError: 'rout' is not a valid Hook; mend it",
-        ),
-        ("def register(registry):\n    registry.tools(123)", "TypeError: expected string"),
-        (
-            "def register(registry):\n    registry.parts('a:b()')",
-            "ValueError: 'a:b()' is not `module:attribute`; mend it",
-        ),
+        (f"{REGISTER}registry.hook('rout', 'a:b')", "ValueError: 'rout' is not a valid Hook; mend it"),
+        (f"{REGISTER}registry.tools(123)", "TypeError: expected string"),
+        (f"{REGISTER}registry.parts('a:b()')", "ValueError: 'a:b()' is not `module:attribute`; mend it"),
         ("raise ValueError('a\\x1b[31m\\n' + 'x' * 10_000)", f"ValueError: a\ufffd[31m\ufffd{'x' * 480}…; mend it"),
     ],
 )

@@ -88,10 +88,7 @@ def test_errors_that_the_model_can_correct_are_returned_to_it() -> None:
     """Wrong arguments never reach the function and say what to do; any exception but `ToolError` is raised."""
     cases: list[tuple[dict[str, JsonValue], str]] = [
         ({"item": "B"}, "There is no item B; search for its number."),
-        (
-            {"item": 3, "shelf": 1},
-            "The arguments do not fit: item: must be a string; shelf: is not a kno",
-        ),
+        ({"item": 3, "shelf": 1}, "The arguments do not fit: item: must be a string; shelf: is not a kno"),
         ({}, "The arguments do not fit: item: is required. Nothing was done."),
     ]
     for arguments, told in cases:
@@ -130,6 +127,11 @@ def test_a_long_tool_result_is_cut_with_a_note() -> None:
 
     assert len(answer.sources[0].quote) == 8_000
     assert answer.output == {"note": "These are the first 8,000 of 10,000 characters. Ask for less."}
+
+
+def plain() -> str:
+    """Read."""
+    return ""
 
 
 def no_docstring(item: str) -> str:
@@ -192,13 +194,8 @@ def test_wrong_options_are_refused() -> None:
         ({"capabilities": [], "acts": True, "idempotent": True, "settles_within": timedelta(0)}, "is not idempotent"),
     ]
     for options, problem in cases:
-
-        def read() -> str:
-            """Read."""
-            return ""
-
         with pytest.raises(ToolDefinitionError, match=problem):
-            tool(**options)(read)
+            tool(**options)(plain)
 
 
 _WRONG_OPTIONS: Final = [
@@ -212,13 +209,8 @@ _WRONG_OPTIONS: Final = [
 @pytest.mark.parametrize(("option", "told"), _WRONG_OPTIONS)
 def test_tool_options_of_the_wrong_type_are_refused_by_name(option: str, told: str, value: object) -> None:
     options: dict[str, Any] = {"capabilities": [], option: value}
-
-    def read() -> str:
-        """Read."""
-        return ""
-
-    with pytest.raises(ToolDefinitionError, match=f":{read.__code__.co_firstlineno}: read: {option}: {told}"):
-        tool(**options)(read)
+    with pytest.raises(ToolDefinitionError, match=f":{plain.__code__.co_firstlineno}: plain: {option}: {told}"):
+        tool(**options)(plain)
 
 
 def test_a_lookup_distinguishes_not_applied_from_not_yet_known() -> None:

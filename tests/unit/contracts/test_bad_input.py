@@ -1,7 +1,6 @@
 """Requests as typed: what is refused, at once and by the field's name, and what profiles fill in."""
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from itertools import product
 from typing import Any
@@ -19,6 +18,7 @@ from chargehand.contracts.limits import PROFILES, Profile
 from chargehand.contracts.problems import DURATION_EXPECTED, describe_problems, join_problems
 from chargehand.converter import data_converter, invalid_input
 from chargehand_plugins.tenants.file import Tenants
+from tests.unit.strategies import below
 
 CONVERTER = data_converter().payload_converter
 DEEP = 100_000
@@ -36,8 +36,12 @@ def _refusal(data: bytes, type_hint: type[Any] = SessionRequest, encoding: bytes
     return caught.value.message
 
 
+def _beside(fields: str) -> bytes:
+    return f'{{"goal": "a goal", {fields}}}'.encode()
+
+
 def _limits(json: str) -> bytes:
-    return f'{{"goal": "a goal", "limits": {json}}}'.encode()
+    return _beside(f'"limits": {json}')
 
 
 def test_bad_input_is_refused_by_name() -> None:
@@ -53,10 +57,7 @@ def test_bad_input_is_refused_by_name() -> None:
         (b'{"goal": "    "}', "goal: must have at least 3 characters"),
         (b'{"goal": "%s"}' % (b"a" * 20_001), "goal: must have at most 20000 characters"),
         (b'{"goal": "a\\u0000 goal"}', "goal: has a control character (U+0000 at 2); remove it"),
-        (
-            b'{"goal": "a goal", "documents": ["file:/a\\u0000b"]}',
-            "documents.0: has a control character (U+0000 at 8); remove it",
-        ),
+        (_beside('"documents": ["file:/a\\u0000b"]'), "documents.0: has a control character (U+0000 at 8); remove it"),
         (b'{"goal": "a\x00 goal"}', "input: is not JSON: Invalid control character at line 1, column 12"),
         (b'{"goal": "a \xff goal"}', "input: is not UTF-8 text (byte 13)"),
         (
@@ -65,7 +66,7 @@ def test_bad_input_is_refused_by_name() -> None:
         ),
         ('{"goal": "a goal"}'.encode("utf-16"), "input: is not UTF-8 text (byte 1)"),
         (b'{"goal": "a \\ud800 goal"}', "goal: the input has half of a surrogate pair, which is no text"),
-        (b'{"goal": "a goal", "goal": "another"}', "goal: the key 'goal' occurs more than once"),
+        (_beside('"goal": "another"'), "goal: the key 'goal' occurs more than once"),
         (_limits('{"max_turns": 1, "max_turns": 9}'), "limits.max_turns: the key 'max_turns' occurs more than once"),
         (_limits('{"budget_usd": NaN}'), "limits.budget_usd: NaN is not a number in JSON"),
         (_limits('{"budget_usd": 1e999}'), "limits.budget_usd: must be a finite number"),
@@ -79,20 +80,17 @@ def test_bad_input_is_refused_by_name() -> None:
         (_limits('{"deadline": true}'), f"limits.deadline: {DURATION_EXPECTED}"),
         (_limits('{"deadline": 0}'), "limits.deadline: must be greater than 0 seconds"),
         (_limits('{"deadline": "P8D"}'), "limits.deadline: must be less than or equal to 7 days"),
-        (b'{"goal": "a goal", "limts": {}}', "limts: is not a known field; did you mean 'limits'?"),
+        (_beside('"limts": {}'), "limts: is not a known field; did you mean 'limits'?"),
         (_limits('{"bugdet_usd": 1}'), "limits.bugdet_usd: is not a known field; did you mean 'budget_usd'?"),
-        (b'{"goal": "a goal", "budget_usd": 1}', "budget_usd: is not a known field; did you mean 'limits.budget_usd'?"),
+        (_beside('"budget_usd": 1'), "budget_usd: is not a known field; did you mean 'limits.budget_usd'?"),
+        (_beside('"zzz": 1'), f"zzz: is not a known field; known are {', '.join(SessionRequest.model_fields)}"),
         (
-            b'{"goal": "a goal", "zzz": 1}',
-            f"zzz: is not a known field; known are {', '.join(SessionRequest.model_fields)}",
-        ),
-        (
-            b'{"goal": "a goal", "tiers": {"agents": {"reader": "huge"}}}',
+            _beside('"tiers": {"agents": {"reader": "huge"}}'),
             "tiers.agents.reader: must be 'small', 'medium' or 'large'",
         ),
-        (b'{"goal": "a goal", "profile": "huge"}', "profile: must be 'quick', 'standard' or 'deep'"),
-        (b'{"goal": "a goal", "profile": ["deep"]}', "profile: must be 'quick', 'standard' or 'deep'"),
-        (b'{"goal": "a goal", "profile": "deep", "limits": 7}', "limits: must be an object"),  # not hidden by a profile
+        (_beside('"profile": "huge"'), "profile: must be 'quick', 'standard' or 'deep'"),
+        (_beside('"profile": ["deep"]'), "profile: must be 'quick', 'standard' or 'deep'"),
+        (_beside('"profile": "deep", "limits": 7'), "limits: must be an object"),  # not hidden by a profile
         # All problems are reported together without any value, which may be a misplaced secret.
         (
             b'{"goal": 1, "limits": {"max_depth": 0}, "crew": "Sk-Secret"}',
@@ -111,16 +109,10 @@ def test_bad_input_is_refused_by_name() -> None:
         assert _refusal(data) == f"Invalid SessionRequest: {message}"
 
 
-def _typed_by_people(kind: type[TypedByPeople] = TypedByPeople) -> Iterator[type[TypedByPeople]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _typed_by_people(each)
-
-
 def test_refusals_use_no_machine_words() -> None:
     junk: tuple[object, ...] = ("¿ x", "", "x" * 30_000, -1, 1.5, True, None, [], ["¿"], {}, {"¿": "¿"}, float("nan"))
     told: set[str] = set()
-    for kind, value in product(_typed_by_people(), junk):
+    for kind, value in product(below(TypedByPeople), junk):
         try:
             kind.model_validate(dict.fromkeys(kind.model_fields, value))
         except ValidationError as error:
@@ -129,7 +121,7 @@ def test_refusals_use_no_machine_words() -> None:
     machine_words = re.compile(
         r"pattern|\^|frozenset|Decimal|after validation|unable to|\[key\]|constrained|dictionary"
     )
-    assert {McpDeclaration, Tenants} <= {*_typed_by_people()}
+    assert {McpDeclaration, Tenants} <= {*below(TypedByPeople)}
     assert len(told) > 200
     assert [each for each in sorted(told) if machine_words.search(each)] == []
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import walk_packages
 
@@ -15,22 +14,17 @@ import chargehand
 from chargehand.contracts import Contract, SessionRequest
 from chargehand.converter import data_converter
 from chargehand.errors import InvalidInput
+from tests.unit.strategies import below
 
 CONVERTER = data_converter().payload_converter
 CANDIDATES = [None, True, -1, 10**12, "", "\x00", "x" * 30_000, [], [-1], [""], {}, {"no": 1}]
 """Values of which each field refuses some, because of its type or a rule."""
 
 
-def _below(kind: type[Contract]) -> Iterator[type[Contract]]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _below(each)
-
-
 def _contracts() -> list[type[Contract]]:
     for module in walk_packages(chargehand.__path__, "chargehand."):
         import_module(module.name)
-    return [each for each in _below(Contract) if each.__module__.startswith("chargehand.")]
+    return [each for each in below(Contract) if each.__module__.startswith("chargehand.")]
 
 
 CONTRACTS = _contracts()

@@ -4,7 +4,6 @@
 their settings in these files are checked.
 """
 
-import importlib
 import os
 import re
 import subprocess
@@ -17,14 +16,13 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from pydantic import AliasChoices
-from pydantic_settings import BaseSettings
 
 from chargehand import search_attributes
 from chargehand.wire import SEARCH_ATTRIBUTE_TYPES, SearchAttribute
 from chargehand_cli.embedded.state import WorkerCommand
 from tests.loopback_http import free_port
 from tests.unit.deployment.test_code_blocks import command_line
+from worker.settings import settings_type
 from worker.shutdown import GRACEFUL_SHUTDOWN_TIMEOUT
 
 ROOT = Path(__file__).parents[3]
@@ -38,18 +36,8 @@ SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text(encoding=
 
 
 def environment_names_of_the_worker() -> set[str]:
-    settings = cast("type[BaseSettings]", importlib.import_module("worker.settings").settings_type())
-    prefix = settings.model_config.get("env_prefix", "")
-    names = {"CHARGEHAND_PLUGINS"}
-    for name, field in settings.model_fields.items():
-        match field.validation_alias:
-            case AliasChoices(choices=choices):
-                names |= {choice for choice in choices if isinstance(choice, str)}
-            case str(alias):
-                names.add(alias)
-            case _:
-                names.add(prefix + name)
-    return {name.upper() for name in names}
+    names = (field.validation_alias or f"chargehand_{name}" for name, field in settings_type().model_fields.items())
+    return {"CHARGEHAND_PLUGINS", *(str(name).upper() for name in names)}
 
 
 def test_every_documented_extra_can_be_installed() -> None:

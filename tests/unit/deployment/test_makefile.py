@@ -17,6 +17,10 @@ ROOT = Path(__file__).parents[3]
 ECHO = f"""#!/bin/sh
 exec '{sys.executable}' -c 'import json, sys; print(json.dumps(sys.argv[1:]))' "$@"
 """
+PROJECT_FILES = (
+    "Makefile", "bootstrap.sh", "uv.lock", "pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml",
+    "deploy/worker/pyproject.toml", "plugins/pyproject.toml", "examples/question.txt",
+)  # fmt: skip
 QUESTION = (ROOT / "examples" / "question.txt").read_text(encoding="utf-8").strip()
 
 
@@ -24,17 +28,7 @@ QUESTION = (ROOT / "examples" / "question.txt").read_text(encoding="utf-8").stri
 def project(tmp_path: Path) -> Path:
     """A copy of the project that counts as installed, and whose programs print what they were given."""
     folder = tmp_path / "a folder"
-    for name in (
-        "Makefile",
-        "bootstrap.sh",
-        "uv.lock",
-        "pyproject.toml",
-        "client/pyproject.toml",
-        "cli/pyproject.toml",
-        "deploy/worker/pyproject.toml",
-        "plugins/pyproject.toml",
-        "examples/question.txt",
-    ):
+    for name in PROJECT_FILES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, folder / name)
     for name in ("chargehand", "python"):

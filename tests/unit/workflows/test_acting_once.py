@@ -131,10 +131,8 @@ async def test_a_call_of_unknown_outcome_is_a_gap_and_is_not_repeated(crews: Pat
     )
 
     assert len(calls) == 2
-    assert [gap for gap in run.report.gaps if gap.startswith("Outcome unknown: whether refund")] == list(
-        run.report.gaps
-    )
-    assert len(run.report.gaps) == 1
+    [gap] = run.report.gaps
+    assert gap.startswith("Outcome unknown: whether refund")
     assert "Whether this call was applied is unknown" in run.turns[-1].prompt
 
 

@@ -39,6 +39,11 @@ def _envelope(request: CallRequest) -> Envelope:
     return Envelope(sender="s/1/clerk/2", number=1, token="t", body=request)
 
 
+def _verdict(approvals: Approvals, request: CallRequest) -> str | None:
+    reply = approvals.judge(request)
+    return reply and reply.verdict
+
+
 def _open(approvals: Approvals, request: CallRequest) -> Pending:
     return approvals.open(_envelope(request), request, datetime(2030, 1, 1, tzinfo=UTC))
 
@@ -80,13 +85,12 @@ def test_a_subtask_and_its_replacement_session_make_a_call_once(pair: str) -> No
     is_once = pair in {"T1 T1", "T1 T1/T1", "T1/T2/T1 T1"}
     approvals = Approvals()
     for outcome, verdict in (None, "unknown_before"), (True, "applied_before"), (False, "allowed"):
-        assert (reply := approvals.judge(_request(subtask=before)))
+        assert approvals.judge(_request(subtask=before))
         if outcome is not None:
             approvals.note_outcome(acting_call(before, "refund", {"amount": 100}), is_applied=outcome)
-        reply = Approvals.model_validate_json(approvals.model_dump_json()).judge(_request(subtask=now))
+        resumed = Approvals.model_validate_json(approvals.model_dump_json())
 
-        assert reply
-        assert reply.verdict == (verdict if is_once else "allowed")
+        assert _verdict(resumed, _request(subtask=now)) == (verdict if is_once else "allowed")
 
 
 @pytest.mark.parametrize(("decision", "amount"), [("approve", 100), ("edit", 300)])
@@ -109,10 +113,7 @@ def test_a_call_allowed_after_its_subtask_ended_does_not_count() -> None:
     assert reply is not None
     approvals.withdraw(gone, reply)
 
-    again = approvals.judge(_request(policy=(_ONCE,)))
-
-    assert again is not None
-    assert again.verdict == "allowed"
+    assert _verdict(approvals, _request(policy=(_ONCE,))) == "allowed"
 
 
 def test_of_two_identical_pending_calls_only_one_is_made() -> None:
@@ -147,10 +148,7 @@ def test_approval_state_survives_continue_as_new() -> None:
     before.policy.note_success([success_key(Watched(tool="check", same="order"), {"order": 7})])
     after = Approvals.model_validate_json(before.model_dump_json())
 
-    reply = after.judge(_request())
-
-    assert reply is not None
-    assert reply.verdict == "applied_before"
+    assert _verdict(after, _request()) == "applied_before"
     assert _open(after, _request(8, needs_approval=True)).shown.id == "c2"
     assert after.policy.violations(_LIMITED, {"amount": 0.6})
     assert not after.policy.violations(_LIMITED, {"amount": 0.5})
@@ -221,9 +219,7 @@ def _beside(**changed: JsonValue) -> CallRequest:
 @pytest.mark.parametrize("changed", [{}, {"amount": 0}, {"amount": 12.5}, {"to": "till 4"}, {"note": None}])
 def test_a_call_within_its_rule_needs_no_approval(changed: Mapping[str, JsonValue]) -> None:
     """Arguments that the rule does not name are unrestricted."""
-    reply = Approvals().judge(_beside(**changed))
-    assert reply is not None
-    assert reply.verdict == "allowed"
+    assert _verdict(Approvals(), _beside(**changed)) == "allowed"
 
 
 @pytest.mark.parametrize(
@@ -332,8 +328,7 @@ def test_a_call_judge_can_only_restrict() -> None:
     assert Approvals().needs_judge(within)
     assert not any(Approvals().needs_judge(request) for request in others)
     assert Approvals().judge(within, "it is not expected") is None
-    replies = [Approvals().judge(request, "") for request in others]
-    assert [reply and reply.verdict for reply in replies] == [None, None, "denied", "allowed"]
+    assert [_verdict(Approvals(), request) for request in others] == [None, None, "denied", "allowed"]
 
 
 @pytest.mark.parametrize("rule", [{"approval": "auto"}, {"within": {"amount": 5}}, {"judged": True}])

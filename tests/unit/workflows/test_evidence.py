@@ -62,14 +62,8 @@ def _finding(*refs: str, quote: str = "", confidence: int = 80) -> FindingDraft:
 
 
 def _answer(*findings: FindingDraft, **changes: Any) -> WorkAnswer:
-    facts: dict[str, Any] = {
-        "status": "success",
-        "content": "Three months.",
-        "confidence": 70,
-        "gaps": [],
-        "message": "",
-    }
-    return WorkAnswer.model_validate(facts | {"findings": list(findings)} | changes)
+    own: dict[str, Any] = {"status": "success", "content": "Three months.", "confidence": 70, "gaps": [], "message": ""}
+    return WorkAnswer.model_validate({**own, "findings": findings, **changes})
 
 
 def test_a_sourced_answer_keeps_its_sources() -> None:

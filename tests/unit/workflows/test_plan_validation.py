@@ -15,7 +15,7 @@ from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand.contracts import Plan, Tier
 from tests.processor_time import processor_seconds
-from tests.scripted_model import ALLOWANCE
+from tests.scripted_model import ALLOWANCE, plan
 from workflows.rules.plan_validation import Funds, InvalidPlan, check_plan, is_vague
 
 CREW = CrewCard(
@@ -35,25 +35,8 @@ VAGUE = "the instruction is too vague; name its object, and what a good answer c
 
 
 def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
-    facts: dict[str, Any] = {
-        "agent": "reader",
-        "instruction": f"Find the fact of {id_}",
-        "depends_on": [],
-        "required": [],
-        "for_each": "",
-    }
-    return SubtaskDraft.model_validate({"id": id_} | facts | changes)
-
-
-def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanAnswer:
-    return PlanAnswer(
-        subtasks=list(subtasks),
-        strategy=strategy,
-        final_instruction=final_instruction,
-        deliver="",
-        length_words=0,
-        omitted=[],
-    )
+    own: dict[str, Any] = {"instruction": f"Find the fact of {id_}", "depends_on": [], "required": [], "for_each": ""}
+    return SubtaskDraft.model_validate({"id": id_, "agent": "reader", **own, **changes})
 
 
 def _check(draft: PlanAnswer | Plan, **changes: Any) -> Plan:
@@ -103,13 +86,13 @@ def test_a_draft_with_one_mistake_is_refused_for_that_mistake_only() -> None:
         ),
     ]
     for subtasks, error in cases:
-        assert _errors(_draft(*subtasks)) == (error,)
+        assert _errors(plan(*subtasks)) == (error,)
 
 
 def test_a_plan_must_fit_into_the_remaining_turns() -> None:
     """An agent with tools or a nested session counts three, any other agent one, a started subtask none."""
     agents = ("reader", "writer", "supervisor")
-    draft = _draft(*(_subtask(f"T{number}", agent=agent) for number, agent in enumerate(agents)))
+    draft = plan(*(_subtask(f"T{number}", agent=agent) for number, agent in enumerate(agents)))
     passed = [_check(draft, turns=7), _check(draft, turns=3, begun={"T0", "T1"})]
     found = [_errors(draft, turns=6), _errors(draft, turns=3, begun={"T0"})]
 
@@ -128,7 +111,7 @@ def test_a_planner_is_told_the_turn_costs_that_validation_uses(rounds: int, turn
     [count, nested] = map(int, re.findall(r"counts as (\d+)", told))
     crew = CREW.replace(agents=(CREW.agents[0].replace(rounds=rounds), *CREW.agents[1:]))
     subtasks = [_subtask(f"T{number}", agent="reader" if number else "supervisor") for number in range(turns + 2)]
-    fits, exceeds = (_draft(*subtasks[: (turns - nested) // count + size]) for size in (1, 2))
+    fits, exceeds = (plan(*subtasks[: (turns - nested) // count + size]) for size in (1, 2))
 
     assert count == min(3, rounds)
     assert _check(fits, crew=crew, turns=turns).subtasks
@@ -137,7 +120,7 @@ def test_a_planner_is_told_the_turn_costs_that_validation_uses(rounds: int, turn
 
 @given(readers=st.integers(1, 9), cents=st.integers(0, 200))
 def test_a_plan_with_several_agents_must_fit_into_the_remaining_dollars(readers: int, cents: int) -> None:
-    draft = _draft(*(_subtask(f"T{number}") for number in range(readers)))
+    draft = plan(*(_subtask(f"T{number}") for number in range(readers)))
     usd, others = Decimal(cents) / 100, (readers - 1) * Decimal("0.10")
     funds = Funds(usd, Decimal("0.30"), others)
 
@@ -150,7 +133,7 @@ def test_a_plan_with_several_agents_must_fit_into_the_remaining_dollars(readers:
 
 def test_a_draft_is_refused_with_all_its_mistakes_at_once() -> None:
     """A single further turn can then correct them all."""
-    draft = _draft(
+    draft = plan(
         _subtask("T1", agent="pirate", depends_on=["T2"]),
         _subtask("T2", instruction="Do it", depends_on=["T1", "T7"]),
         _subtask("T2", required=["T1"]),
@@ -206,13 +189,13 @@ def test_any_draft_is_accepted_or_refused(draft: PlanAnswer) -> None:
 
 def test_a_huge_draft_is_refused_quickly() -> None:
     cases = [
-        _draft(*(_subtask(f"T{number}") for number in range(10_000))),  # 10,000 subtasks
-        _draft(_subtask(instruction="word " * 2_000_000)),  # 10 MB instruction
-        _draft(_subtask(depends_on=[f"U{number}" for number in range(200_000)])),  # 200,000 inputs
-        _draft(
+        plan(*(_subtask(f"T{number}") for number in range(10_000))),  # 10,000 subtasks
+        plan(_subtask(instruction="word " * 2_000_000)),  # 10 MB instruction
+        plan(_subtask(depends_on=[f"U{number}" for number in range(200_000)])),  # 200,000 inputs
+        plan(
             *(_subtask(f"T{n}", depends_on=[f"T{m}" for m in range(200)] * 20) for n in range(200))
         ),  # everything needs everything
-        _draft(*(_subtask("T" * 5_000 + str(number)) for number in range(200))),  # 5 KB ids
+        plan(*(_subtask("T" * 5_000 + str(number)) for number in range(200))),  # 5 KB ids
     ]
     for draft in cases:
         with processor_seconds(1.5):
@@ -228,9 +211,7 @@ def test_the_deliver_strategy_must_name_a_subtask_of_the_plan() -> None:
         ("merge", "", None),
     ]
     for strategy, deliver, kept in cases:
-        draft = _draft(
-            _subtask("T1"), _subtask("T2", instruction="Write the letter to the landlord."), strategy=strategy
-        )
+        draft = plan(_subtask("T1"), _subtask("T2", instruction="Write the letter to the landlord."), strategy=strategy)
         assert _check(draft.model_copy(update={"deliver": deliver})).deliver == kept
         [error] = _errors(draft.model_copy(update={"strategy": "deliver", "deliver": "T9"}))
         assert error == "deliver: 'T9' is not in the plan; name the subtask whose text is the report"
