@@ -110,9 +110,7 @@ def _defining(schema: JsonValue, definition: JsonValue) -> dict[str, JsonValue]:
 
 
 SCHEMAS: Final = st.builds(
-    _defining,
-    st.recursive(_LEAVES, _schemas, max_leaves=4),
-    st.recursive(_LEAVES, _schemas, max_leaves=2),
+    _defining, st.recursive(_LEAVES, _schemas, max_leaves=4), st.recursive(_LEAVES, _schemas, max_leaves=2)
 )
 
 
@@ -227,8 +225,7 @@ def test_hostile_values_are_accepted_or_refused_quickly(
         PLACES[place].compute({}, None)  # triggers its imports
 
     @settings(
-        max_examples=500 if at_night else 25,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        max_examples=500 if at_night else 25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
     )
     @given(SCHEMAS, VALUES)
     @example({"allOf": [{"items": {}}] * 60}, [0] * 20_000)

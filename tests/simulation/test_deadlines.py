@@ -11,19 +11,7 @@ from activities.models.protocol import ModelCall
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Answer, Limits, PlanDecision, RaisedLimits, Report, SessionRequest
-from tests.scripted_model import (
-    COST,
-    Held,
-    Script,
-    answer,
-    keep_using,
-    plan,
-    report,
-    subtask,
-    topics,
-    use,
-    work_task,
-)
+from tests.scripted_model import COST, Held, Script, answer, keep_using, plan, report, subtask, topics, use, work_task
 from tests.simulation.directed import VirtualSession
 from tests.workflows.test_recalling import QUOTED, READ, note
 from tests.workflows.test_stopping import BETTER, MEANT, unsure

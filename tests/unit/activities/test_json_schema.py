@@ -46,20 +46,11 @@ def test_a_schema_with_exponential_cost_is_reported_as_a_problem() -> None:
 
 
 _LONG: list[Any] = [[0] * 20_000, {f"{n}": 0 for n in range(20_000)}, [{}] * 20_000, ["a" * 9_000] * 20]
+_KEYWORDS = sorted({*Draft202012Validator.VALIDATORS, *Draft7Validator.VALIDATORS})
+_SUPPORTED = [each for each in _KEYWORDS if UNSUPPORTED not in "".join(schema_problems({each: {}}, "s"))]
 
 
-@pytest.mark.parametrize(
-    "keyword",
-    first_fast(
-        [
-            keyword
-            for keyword in sorted({*Draft202012Validator.VALIDATORS, *Draft7Validator.VALIDATORS})
-            if UNSUPPORTED not in "".join(schema_problems({keyword: {}}, "s"))
-        ],
-        4,
-        pytest.mark.nightly,
-    ),
-)
+@pytest.mark.parametrize("keyword", first_fast(_SUPPORTED, 4, pytest.mark.nightly))
 def test_every_keyword_is_charged_its_real_cost_in_steps(keyword: str) -> None:
     named: dict[str, JsonValue] = {f"{n}": {} for n in range(3_000)}
     values: tuple[JsonValue, ...] = (False, {}, named, [*named], "a" * 9_000)

@@ -86,13 +86,7 @@ BAD = {
         ("intranet", '["https://wiki.example"]', '["wiki/path"]', '["wiki:http"]', '[""]', '["user@wiki"]'),
     ),
     **dict.fromkeys(
-        (
-            "ANTHROPIC_BASE_URL",
-            "OPENAI_BASE_URL",
-            "TAVILY_BASE_URL",
-            "CHARGEHAND_DECISION_URL",
-        ),
-        _BAD_ADDRESSES,
+        ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "TAVILY_BASE_URL", "CHARGEHAND_DECISION_URL"), _BAD_ADDRESSES
     ),
     "CHARGEHAND_SEARXNG_URL": (*_BAD_ADDRESSES, "http://host/?q=1"),
     "OTEL_TRACES_EXPORTER": ("console", "otlp,zipkin"),

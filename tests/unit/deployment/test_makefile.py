@@ -86,21 +86,18 @@ def test_make_run_succeeds_for_a_report_with_gaps(project: Path, code: int, ends
     assert (result.returncode, f"exit code {code}" in result.stderr, "***" in result.stderr) == (ends, True, ends != 0)
 
 
-@pytest.mark.parametrize(
-    "goal",
-    first_fast(
-        [
-            "what does \"net 30\" mean, and 'why'?",
-            "is $5 or $HOME or $(shell id) or ${PATH} or $$ dearer?",
-            "`id`; rm -rf / & echo \\n # 100% *",
-            "--help",
-            "first line\nsecond line",
-            "quanto è la penale? 違約金",
-            "a = b, c := d, e += f",
-        ],
-        3,
-    ),
-)
+GOALS = [
+    "what does \"net 30\" mean, and 'why'?",
+    "is $5 or $HOME or $(shell id) or ${PATH} or $$ dearer?",
+    "`id`; rm -rf / & echo \\n # 100% *",
+    "--help",
+    "first line\nsecond line",
+    "quanto è la penale? 違約金",
+    "a = b, c := d, e += f",
+]
+
+
+@pytest.mark.parametrize("goal", first_fast(GOALS, 3))
 @pytest.mark.parametrize("way", ["argument", "environment"])
 def test_make_run_passes_any_goal_text_unchanged(project: Path, goal: str, way: str) -> None:
     result = (
