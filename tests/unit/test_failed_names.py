@@ -9,15 +9,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DIES = """
 import os
-
-def test_passes():
-    pass
-
-def test_fails():
-    raise AssertionError
-
-def test_ends_pytest():
-    os._exit(9)
+def test_passes(): pass
+def test_fails(): raise AssertionError
+def test_ends_pytest(): os._exit(9)
 """
 
 

@@ -85,24 +85,17 @@ _OTHER = "Hotels may cost 160 EUR a night, breakfast included, in every city but
 
 
 def test_tool_results_never_repeat_text_to_the_model() -> None:
+    def read(tool: str, *sources: tuple[str, str, str]) -> ToolResult:
+        cited = tuple(Source(ref=ref, title=title, quote=quote) for ref, title, quote in sources)
+        return ToolResult(call_id="1", tool=tool, sources=cited)
+
     call = ToolCall(id="1", tool="query_data", arguments={"sql": "SELECT 1"})
+    longer = ("a.md#L3", "Leave", f"{_LONG}{PASSAGE_GAP}Unused leave is lost.")
     results = [
-        ToolResult(call_id="1", tool="query_data", sources=(Source(ref="sql:1", title="SELECT 1", quote="1"),)),
-        ToolResult(call_id="2", tool="search_documents", sources=(Source(ref="a.md#L3", title="Leave", quote=_LONG),)),
-        ToolResult(
-            call_id="3",
-            tool="read_document",
-            sources=(Source(ref="a.md#L1-L9", title="a.md", quote=f"# Leave\n{_LONG}\n{_OTHER}"),),
-        ),
-        ToolResult(
-            call_id="4",
-            tool="search",
-            sources=(
-                Source(ref="a.md#L3", title="Leave", quote=f"{_LONG}{PASSAGE_GAP}Unused leave is lost."),
-                Source(ref="a.md#L9", title="Costs", quote=_OTHER),
-                Source(ref="b.md#L9", title="Costs", quote=_OTHER),
-            ),
-        ),
+        read("query_data", ("sql:1", "SELECT 1", "1")),
+        read("search_documents", ("a.md#L3", "Leave", _LONG)),
+        read("read_document", ("a.md#L1-L9", "a.md", f"# Leave\n{_LONG}\n{_OTHER}")),
+        read("search", longer, ("a.md#L9", "Costs", _OTHER), ("b.md#L9", "Costs", _OTHER)),
     ]
     shown = ShownText(WHOLE, "")
     texts = [shown.render(result, call).split("<data>\n", 1)[1].removesuffix("\n</data>") for result in results]
@@ -111,12 +104,9 @@ def test_tool_results_never_repeat_text_to_the_model() -> None:
         "[sql:1]\n1",
         f"[a.md#L3] Leave\n{_LONG}",
         f"[a.md#L1-L9]\n# Leave\n{_LONG}\n{_OTHER}",
-        "\n\n".join(
-            (
-                f"[a.md#L3]\n(as under [a.md#L3]){PASSAGE_GAP}Unused leave is lost.",
-                "[a.md#L9] Costs\n(as under [a.md#L1-L9])",
-                f"[b.md#L9] Costs\n{_OTHER}",
-            )
+        (
+            f"[a.md#L3]\n(as under [a.md#L3]){PASSAGE_GAP}Unused leave is lost.\n\n"
+            f"[a.md#L9] Costs\n(as under [a.md#L1-L9])\n\n[b.md#L9] Costs\n{_OTHER}"
         ),
     ]
 
