@@ -45,39 +45,6 @@ async def sandbox(settings: Settings) -> CodeRunner:
 
 
 @pytest.mark.parametrize(
-    ("environment", "names"),
-    [
-        ({}, ("local", "monty")),
-        (TAVILY, ("tavily", "monty")),
-        (TAVILY | E2B, ("tavily", "e2b")),
-        ({"TAVILY_API_KEY": "", "E2B_API_KEY": ""}, ("local", "monty")),
-        (TAVILY | {"CHARGEHAND_SEARCH": "local"}, ("local", "monty")),
-        (E2B | {"CHARGEHAND_CODE": "monty"}, ("local", "monty")),
-        (E2B | {"CHARGEHAND_CODE": "e2b"}, ("local", "e2b")),
-    ],
-)
-async def test_an_api_key_selects_a_backend_unless_a_setting_does(settings: Settings, names: tuple[str, str]) -> None:
-    """A key alone is enough; the explicit setting takes precedence."""
-    assert ((await engine(settings)).name, (await sandbox(settings)).name) == names
-
-
-@pytest.mark.parametrize(
-    ("environment", "says"),
-    [
-        ({"CHARGEHAND_SEARCH": "tavily"}, "TAVILY_API_KEY is not set, but the search backend 'tavily' needs it"),
-        ({"CHARGEHAND_SEARCH": "tavily", "TAVILY_API_KEY": " "}, "TAVILY_API_KEY is not set"),
-        ({"TAVILY_API_KEY": " "}, "TAVILY_API_KEY is not set"),
-        ({"CHARGEHAND_SEARCH": "google"}, "CHARGEHAND_SEARCH: 'google' is not one of .*local, .*tavily"),
-        ({"CHARGEHAND_CODE": "e2b"}, "E2B_API_KEY is not set, but the code backend 'e2b' needs it"),
-    ],
-)
-async def test_an_unusable_backend_setting_stops_the_worker(settings: Settings, says: str) -> None:
-    """No backend ever silently replaces the configured one."""
-    with pytest.raises(ChargehandError, match=says):
-        await asyncio.gather(engine(settings), sandbox(settings))
-
-
-@pytest.mark.parametrize(
     ("environment", "internet"), [(E2B, False), (E2B | {"CHARGEHAND_CODE_INTERNET": "true"}, True)]
 )
 async def test_sandbox_internet_access_is_off_by_default(settings: Settings, *, internet: bool) -> None:
@@ -123,20 +90,33 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[...
     ("environment", "names"),
     [
         ({}, ("local", "monty")),
+        (TAVILY, ("tavily", "monty")),
+        (TAVILY | E2B, ("tavily", "e2b")),
+        ({"TAVILY_API_KEY": "", "E2B_API_KEY": ""}, ("local", "monty")),
+        (TAVILY | {"CHARGEHAND_SEARCH": "local"}, ("local", "monty")),
+        (E2B | {"CHARGEHAND_CODE": "monty"}, ("local", "monty")),
+        (E2B | {"CHARGEHAND_CODE": "e2b"}, ("local", "e2b")),
         ({"CHARGEHAND_SEARCH": "house", "CHARGEHAND_CODE": "house", "E2B_DOMAIN": "d"}, ("house", "house")),
         (TAVILY | {"E2B_DOMAIN": "house.example"}, ("tavily", "house")),
         (E2B | {"E2B_DOMAIN": "house.example"}, ("local", "e2b")),
     ],
 )
 @pytest.mark.usefixtures("house")
-async def test_plugins_add_backends_without_replacing_any(settings: Settings, names: tuple[str, str]) -> None:
-    """They are selected by name or by their variable, and have lower precedence than built-in backends."""
+async def test_an_api_key_selects_a_backend_unless_a_setting_does(settings: Settings, names: tuple[str, str]) -> None:
+    """A key alone is enough; the explicit setting takes precedence. Plug-ins add backends without replacing any: they
+    are selected by name or by their variable, and have lower precedence than built-in backends.
+    """
     assert ((await engine(settings)).name, (await sandbox(settings)).name) == names
 
 
 @pytest.mark.parametrize(
     ("environment", "says"),
     [
+        ({"CHARGEHAND_SEARCH": "tavily"}, "TAVILY_API_KEY is not set, but the search backend 'tavily' needs it"),
+        ({"CHARGEHAND_SEARCH": "tavily", "TAVILY_API_KEY": " "}, "TAVILY_API_KEY is not set"),
+        ({"TAVILY_API_KEY": " "}, "TAVILY_API_KEY is not set"),
+        ({"CHARGEHAND_SEARCH": "google"}, "CHARGEHAND_SEARCH: 'google' is not one of .*local, .*tavily"),
+        ({"CHARGEHAND_CODE": "e2b"}, "E2B_API_KEY is not set, but the code backend 'e2b' needs it"),
         ({"CHARGEHAND_SEARCH": "broken"}, "The plug-in 'others': no_such_module:open cannot be imported: Mod"),
         ({"CHARGEHAND_CODE": "broken"}, "The plug-in 'others': its sandbox broken failed: TypeError"),
         ({"CHARGEHAND_CODE": "half"}, "SimpleNamespace is not a CodeRunner: missing handles_files, run; mend it"),
@@ -145,7 +125,7 @@ async def test_plugins_add_backends_without_replacing_any(settings: Settings, na
     ],
 )
 @pytest.mark.usefixtures("house")
-async def test_a_broken_plugin_backend_is_named(settings: Settings, says: str) -> None:
-    """The worker does not start; the error names the plug-in or the missing setting."""
+async def test_an_unusable_backend_stops_the_worker(settings: Settings, says: str) -> None:
+    """No backend ever silently replaces the configured one; the error names the plug-in or the missing setting."""
     with pytest.raises(ChargehandError, match=says):
         await asyncio.gather(engine(settings), sandbox(settings))

@@ -20,7 +20,7 @@ from chargehand.converter import non_retryable_error
 from chargehand.wire import ErrorType
 from chargehand_plugins.testing.in_memory.activities import _NoServer  # pyright: ignore[reportPrivateUsage]
 from tests.environment import open_environment
-from tests.scripted_model import Script, answer, reply, report, subtask, use
+from tests.scripted_model import Script, answer, reply, report, subtask, topics, use
 
 
 async def attempt(number: int, details: Sequence[object], *, fails: bool = False, lost: int = 0) -> list[object]:
@@ -71,17 +71,20 @@ def _lose(calls: list[ModelCall], *details: str, most: int = 9) -> Callable[[Mod
     return lose
 
 
-async def test_a_turn_lost_while_waiting_gets_one_more_attempt(tmp_path: Path) -> None:
-    """Lost twice while it waits for the provider, it is called a third time; a third loss ends it."""
-    first, second = list[ModelCall](), list[ModelCall]()
-    script = Script().plan(subtask("T1"), subtask("T2")).work("T1", _lose(first, "waiting", most=2))
-    script = script.work("T2", _lose(second, "waiting"))
+async def test_a_session_continues_after_a_quarantined_turn(tmp_path: Path) -> None:
+    """A turn that lost two workers is not called again, except if both were lost while it waited for the provider; then
+    a third loss ends it. The subtask fails with a gap that says why, and the others continue.
+    """
+    found, waiting, working = list[ModelCall](), list[ModelCall](), list[ModelCall]()
+    script = Script().plan(*topics(3)).work("T1", _lose(found, "waiting", most=2))
+    script = script.work("T2", _lose(waiting, "waiting")).work("T3", _lose(working))
     async with open_environment(None, tmp_path, script.synthesis(report("Done."))) as opened:
-        result = await opened.run(SessionRequest(goal="Find both, please.", review="never"))
+        result = await opened.run(SessionRequest(goal="Find all, please.", review="never"))
 
-    assert (len(first), len(second)) == (3, 3)
+    assert (len(found), len(waiting), len(working)) == (3, 3, 2)
     ends = [(record.state, record.reason) for record in result.subtasks]
-    assert ends == [("success", ""), ("failure", "quarantined")]
+    assert ends == [("success", ""), ("failure", "quarantined"), ("failure", "quarantined")]
+    assert [gap[:2] for gap in result.gaps if "2 workers were lost while they ran" in gap] == ["T3"]
 
 
 async def test_an_agent_continues_after_a_quarantined_tool_call(
@@ -100,16 +103,3 @@ async def test_an_agent_continues_after_a_quarantined_tool_call(
     [told] = opened.model.tasks(WorkTask)[-1].rounds[0].results
     assert "2 workers were lost while they ran a call of search_documents, so no other gets it" in str(told.output)
     assert [(record.state, record.reason) for record in result.subtasks] == [("success", "")]
-
-
-async def test_a_session_continues_after_a_quarantined_turn(tmp_path: Path) -> None:
-    """The turn is called twice, its subtask fails with a gap that says why, and the others continue."""
-    calls: list[ModelCall] = []
-    script = Script().plan(subtask("T1"), subtask("T2")).work("T1", _lose(calls)).work("T2", answer("Found."))
-    async with open_environment(None, tmp_path, script.synthesis(report("Done."))) as opened:
-        result = await opened.run(SessionRequest(goal="Find both, please.", review="never"))
-
-    assert len(calls) == 2
-    ends = [(record.state, record.reason) for record in result.subtasks]
-    assert ends == [("failure", "quarantined"), ("success", "")]
-    assert any("2 workers were lost while they ran" in gap for gap in result.gaps)

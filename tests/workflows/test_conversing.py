@@ -73,9 +73,7 @@ async def test_messages_are_answered_in_order_and_once(desk: Desk) -> None:
 
     assert [reply.text for reply in replies] == ["One.", "Two.", "Three.", "Two."]
     assert [reply.answers for reply in replies] == [(1,), (2,), (3,), (2,)]
-    assert [call.task.latest().instruction for call in opened.model.calls if isinstance(call.task, ConverseTask)] == [
-        *texts
-    ]
+    assert [task.latest().instruction for task in opened.model.tasks(ConverseTask)] == [*texts]
 
 
 @pytest.mark.real_server
@@ -156,13 +154,9 @@ async def test_an_agent_can_hand_over_the_conversation_to_another(desk: Desk) ->
     """The other agent answers the same message, knows the transcript and keeps the floor; it cannot hand the same
     message back.
     """
-    script = (
-        Script()
-        .replies("Hello", say("Hello."))
-        .replies("pump", say("I ask our engineer.", hand_over="engineer"), agent="clerk")
-        .replies("pump", say("Its valve is closed.", hand_over="clerk"), agent="engineer")
-        .replies("Thanks", say("You are welcome."), agent="engineer")
-    )
+    script = Script().replies("Hello", say("Hello.")).replies("Thanks", say("You are welcome."), agent="engineer")
+    script = script.replies("pump", say("I ask our engineer.", hand_over="engineer"), agent="clerk")
+    script = script.replies("pump", say("Its valve is closed.", hand_over="clerk"), agent="engineer")
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
         await asyncio.wait_for(talk.say(text="Hello"), 20)
@@ -183,13 +177,9 @@ async def test_a_delegated_job_runs_while_the_conversation_continues(desk: Desk)
     meanwhile, and its end is reported automatically.
     """
     held = Held(answer("Pumps fail when they run dry."))
-    script = (
-        Script()
-        .plan(subtask("T1", agent="engineer"))
-        .work("", held)
-        .replies("report", say("It has begun.", job="Write a report about failing pumps."))
-        .replies("job j1 has ended", say("The report says: pumps fail when they run dry."))
-    )
+    script = Script().plan(subtask("T1", agent="engineer")).work("", held)
+    script = script.replies("report", say("It has begun.", job="Write a report about failing pumps."))
+    script = script.replies("job j1 has ended", say("The report says: pumps fail when they run dry."))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk", idle=timedelta(minutes=1))
         begun = await asyncio.wait_for(talk.say(text="I want a report on pumps."), 20)
@@ -374,11 +364,8 @@ async def test_a_failed_reply_keeps_the_transcript(desk: Desk) -> None:
     assert (declined.kind, declined.reason) == ("failure", "refused")
     assert declined.text.startswith("This could not be answered: ")
     assert later.text == "I see."
-    assert [past.said for past in opened.model.tasks(ConverseTask)[-1].rounds if past.said] == [
-        "Do something bad.",
-        "Be silent.",
-        "Go on.",
-    ]
+    rounds = opened.model.tasks(ConverseTask)[-1].rounds
+    assert [past.said for past in rounds if past.said] == ["Do something bad.", "Be silent.", "Go on."]
 
 
 async def test_invalid_conversation_requests_and_forged_states_are_refused(desk: Desk) -> None:
@@ -388,9 +375,7 @@ async def test_invalid_conversation_requests_and_forged_states_are_refused(desk:
         with pytest.raises(WorkflowFailureError) as refused:
             await client.execute_workflow("Conversation", {"crew": "desk", "state": "{}"}, id="x", task_queue=queue)
         talk = await opened.chargehand.converse(crew="desk", agent="boss")
-        with pytest.raises(
-            UpdateRefused, match=r"has ended before this was answered.*no agent 'boss'; there are clerk"
-        ):
+        with pytest.raises(UpdateRefused, match=r"ended before this was answered.*no agent 'boss'; there are clerk"):
             await asyncio.wait_for(talk.say(text="Hello"), 20)
 
     assert "state: is set by a conversation that continues as new" in str(refused.value.cause)

@@ -37,8 +37,8 @@ from workflows.rules.report_content import read_again
 
 pytestmark = pytest.mark.real_server
 
-READ = "what search_documents read"
-CONTENT = "They agree.\n\n*Read for this: [search_documents.md#L1]*"
+REF, READ = "search_documents.md#L1", "what search_documents read"
+CONTENT = f"They agree.\n\n*Read for this: [{REF}]*"
 FIRST = "What do they agree on?"
 AGAIN = "Say again what they agree on."
 NEWER = "Look on the web for what is newer."
@@ -95,9 +95,7 @@ async def test_a_follow_up_session_knows_the_previous_report(environment: OpenEn
     assert works[2].inputs == (known,)
     assert works[2].rounds == ()
     assert (result.follows, [(each.session, each.goal) for each in result.thread]) == (first.id, [(first.id, FIRST)])
-    assert [(each.ref, each.quote, each.session) for each in result.sources] == [
-        ("search_documents.md#L1", READ, first.id)
-    ]
+    assert [(each.ref, each.quote, each.session) for each in result.sources] == [(REF, READ, first.id)]
     assert [(each.verification, each.quote) for each in result.claims] == [("supported", READ)]
     assert next(each.allowed for each in result.limits if each.limit == "max_turns") == 9
     assert (asked.crew, asked.tenant, documents) == ("research", "acme", (document,))
@@ -116,7 +114,7 @@ async def test_a_follow_up_report_can_cite_earlier_quotations(environment: OpenE
     assert [given.id for given in written.outcomes] == ["earlier report", "T1", "T2"]
     assert [[each.text for each in source.quotations] for source in written.sources] == [[READ]]
     assert result.answer == "They agree [S1]."
-    assert [(each.ref, each.session) for each in result.sources] == [("search_documents.md#L1", first.id)]
+    assert [(each.ref, each.session) for each in result.sources] == [(REF, first.id)]
     assert [(each.verification, each.quote) for each in result.claims] == [("cited", READ)]
 
 
@@ -163,9 +161,8 @@ async def test_a_follow_up_keeps_the_previous_report_after_continue_as_new(
 async def test_a_session_that_cannot_be_followed_is_refused_at_once(environment: OpenEnvironment) -> None:
     """It may be unknown, running, cancelled or another tenant's; the message names the field and the remedy."""
     held = Held(answer("Late."))
-    async with environment(
-        SCRIPT.plan(subtask("T1", instruction="Wait for long."), goal="Wait").work("Wait", held)
-    ) as opened:
+    waiting = SCRIPT.plan(subtask("T1", instruction="Wait for long."), goal="Wait").work("Wait", held)
+    async with environment(waiting) as opened:
         ended = await start(opened)
         running = await opened.start(SessionRequest(goal="Wait for it."), until=held)
 
@@ -185,9 +182,8 @@ async def test_a_session_that_cannot_be_followed_is_refused_at_once(environment:
     assert f"follows: session '{running.id}' is still running: wait for its report (`chargehand watch" in still
     assert "follows: there is no session 'nobody' of tenant 'default'" in refusals[0]
     assert f"follows: there is no session '{ended.id}' of tenant 'acme'" in refusals[1]
-    assert (
-        f"follows: session '{running.id}' has no report to follow: Session '{running.id}' was cancelled." in refusals[2]
-    )
+    cancelled = f"Session '{running.id}' was cancelled."
+    assert f"follows: session '{running.id}' has no report to follow: {cancelled}" in refusals[2]
     assert turns == 6
 
 

@@ -10,14 +10,7 @@ from pydantic import BaseModel
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.plan import ExpandTask, PlanTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import (
-    DropSubtask,
-    Limits,
-    Plan,
-    PlanEdit,
-    ReorderSubtask,
-    SessionRequest,
-)
+from chargehand.contracts import DropSubtask, Limits, Plan, PlanEdit, ReorderSubtask, SessionRequest
 from chargehand.errors import UpdateRefused
 from tests.scripted_model import Held, Script, answer, expanded, reviewed, subtask
 from tests.workflows.conftest import OpenEnvironment, RunSession
@@ -42,58 +35,41 @@ async def test_a_template_expands_to_one_subtask_per_item(environment: OpenEnvir
         result = await session.result()
         followed = await session.plan()
 
+    made = ("T2-1", "T2-2", "T2-3")
     [asked] = opened.model.tasks(ExpandTask)
     inputs = {task.instruction: [given.id for given in task.inputs] for task in opened.model.tasks(WorkTask)}
     assert (asked.items.id, asked.items.outcome.content) == ("T1", "Arle, Brin and Cove.")
     assert inputs == {
         LIST.instruction: [],
         **{order: ["T1"] for order in _orders(*PORTS)},
-        COMPARE.instruction: ["T2-1", "T2-2", "T2-3"],
+        COMPARE.instruction: [*made],
     }
     assert followed is not None
-    assert [(planned.id, planned.depends_on, planned.required) for planned in followed.subtasks] == [
-        ("T1", (), ()),
-        ("T2-1", ("T1",), ()),
-        ("T2-2", ("T1",), ()),
-        ("T2-3", ("T1",), ()),
-        ("T3", ("T2-1", "T2-2", "T2-3"), ()),
-    ]
+    depends_on = [(planned.id, planned.depends_on) for planned in followed.subtasks]
+    assert depends_on == [("T1", ()), *((each, ("T1",)) for each in made), ("T3", made)]
+    assert {planned.required for planned in followed.subtasks} == {()}
     assert [(record.id, record.state, record.depends_on) for record in result.subtasks] == [
         (planned.id, "success", planned.depends_on) for planned in followed.subtasks
     ]
     assert result.gaps == ("T2: the limits left no room for: Dun",)
     assert result.stop_reason == "partial"
-    assert {line.purpose: line.usage.turns for line in result.spend if line.agent == "supervisor"} == {
-        "plan": 1,
-        "expand": 1,
-        "synthesis": 1,
-    }
+    turns = {line.purpose: line.usage.turns for line in result.spend if line.agent == "supervisor"}
+    assert turns == {"plan": 1, "expand": 1, "synthesis": 1}
+
+
+_INVALID = "malformed: No valid subtasks were planned: subtask T2-1: "
+_VAGUE = "the instruction is too vague; name its object, and what a good answer contains"
 
 
 @pytest.mark.parametrize(
     ("listed", "expansion", "gap"),
     [
-        pytest.param(
-            answer("None.", status="no_answer"),
-            expanded(),
-            "skipped: Its list, T1, was lost.",
-            id="a list that was lost",
-        ),
-        pytest.param(answer("None."), expanded(), "skipped: Its list, T1, names no item.", id="an empty list"),
-        pytest.param(
-            answer("Arle."),
-            expanded("Do it"),
-            "malformed: No valid subtasks were planned: subtask T2-1: the instruction is too vague; name its "
-            "object, and what a good answer contains",
-            id="subtasks that no plan may have",
-        ),
-        pytest.param(
-            answer("Arle."),
-            expanded(LIST.instruction),
-            "malformed: No valid subtasks were planned: subtask T2-1: gives the same agent the same task as T1",
-            id="work that was done already",
-        ),
+        (answer("None.", status="no_answer"), expanded(), "skipped: Its list, T1, was lost."),
+        (answer("None."), expanded(), "skipped: Its list, T1, names no item."),
+        (answer("Arle."), expanded("Do it"), f"{_INVALID}{_VAGUE}"),
+        (answer("Arle."), expanded(LIST.instruction), f"{_INVALID}gives the same agent the same task as T1"),
     ],
+    ids=["a lost list", "an empty list", "subtasks that no plan may have", "work that was done already"],
 )
 async def test_a_template_without_valid_subtasks_is_a_gap(
     run: RunSession, listed: BaseModel, expansion: BaseModel, gap: str
@@ -199,11 +175,8 @@ async def test_a_review_may_add_a_template(run: RunSession) -> None:
     script = script.on("review", added, when=lambda call: "T2-1" not in call.messages[0].text)
     result, _ = await run(script, GOAL.model_copy(update={"review": "always"}))
 
-    assert [(record.id, record.state) for record in result.subtasks] == [
-        ("T1", "success"),
-        ("T2-1", "success"),
-        ("T2-2", "success"),
-    ]
+    assert [record.id for record in result.subtasks] == ["T1", "T2-1", "T2-2"]
+    assert {record.state for record in result.subtasks} == {"success"}
 
 
 EDITED = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=30))
@@ -329,11 +302,8 @@ async def test_subtasks_added_late_are_executed_too(environment: OpenEnvironment
         looking.released.set()
         result = await asyncio.wait_for(session.result(), 60)
 
-    assert [(record.id, record.depends_on, record.state) for record in result.subtasks] == [
-        ("T1", (), "success"),
-        ("T2-1", ("T1",), "success"),
-        ("T3", ("T2-1",), "success"),
-        ("T4", ("T3",), "success"),
-    ]
+    depends_on = {record.id: record.depends_on for record in result.subtasks}
+    assert depends_on == {"T1": (), "T2-1": ("T1",), "T3": ("T2-1",), "T4": ("T3",)}
+    assert {record.state for record in result.subtasks} == {"success"}
     assert result.stop_reason == "completed"
     assert result.reserved_usd == 0

@@ -12,24 +12,13 @@ from activities.turn_kinds.judgements import GradeTask, JudgeClaimsAnswer, Judge
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Grade, Limits, Report, SessionRequest, Verification
 from tests.claim_judge import OBJECTION, claim_judge
-from tests.scripted_model import (
-    Script,
-    Turn,
-    answer,
-    graded,
-    refuse,
-    report,
-    subtask,
-    topics,
-    use,
-)
+from tests.scripted_model import Script, Turn, answer, graded, refuse, report, subtask, topics, use
 from tests.workflows.conftest import RunSession
 
 CRITERIA = ("Names a date.", "Is one paragraph.")
 GOAL = SessionRequest(goal="When is the notice due?", review="never", criteria=CRITERIA)
-FOUND = answer(
-    "Three months [search_documents.md#L1].", ref="search_documents.md#L1", quote="what search_documents read"
-)
+REF, QUOTE = "search_documents.md#L1", "what search_documents read"
+FOUND = answer(f"Three months [{REF}].", ref=REF, quote=QUOTE)
 ONE = Script().plan(subtask("T1")).work("", use("search_documents"), FOUND)
 TWO = Script().plan(*topics(2))
 
@@ -46,9 +35,7 @@ async def test_a_report_is_graded_by_each_criterion(run: RunSession, *, is_neste
     [task] = opened.model.tasks(GradeTask)
     assert result.grades == tuple(Grade(criterion=criterion, met=True, reason="It does.") for criterion in CRITERIA)
     assert (task.goal, task.criteria, task.answer) == (GOAL.goal, CRITERIA, result.answer)
-    assert [(source.ref, source.quote) for source in task.sources] == [
-        ("search_documents.md#L1", "what search_documents read")
-    ]
+    assert [(source.ref, source.quote) for source in task.sources] == [(REF, QUOTE)]
     plans = ["plan"] * (1 + is_nested)
     assert [call.task.kind for call in opened.model.calls] == [*plans, "work", "work", "grade"]
     assert result.usage.turns == len(plans) + 3
@@ -101,15 +88,12 @@ async def test_a_report_that_could_not_be_graded_says_so(run: RunSession, limits
     result, _ = await run(script, GOAL.model_copy(update={"limits": limits}))
 
     assert result.grades == ()
-    assert (
-        "The report was not graded by its criteria: no model could do so in time and within the limits." in result.gaps
-    )
+    missing = "The report was not graded by its criteria: no model could do so in time and within the limits."
+    assert missing in result.gaps
     assert result.usage.turns <= limits.max_turns
 
 
 CLAIMS_GOAL = SessionRequest(goal="What do the documents say about the topics?")
-REF = "search_documents.md#L1"
-QUOTE = "what search_documents read"
 FALSE = "Search documents did not read it in March [S1.1]."
 TRUE = "It is what search_documents read [S1.1]."
 

@@ -8,25 +8,12 @@ from typing import Any, cast
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from activities.turn_kinds.work import WorkTask
+from activities.turn_kinds.work import WorkAnswer, WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.history.tree import read_trace
 from chargehand.session import Session
 from chargehand.wire import WorkflowType
-from tests.scripted_model import (
-    COST,
-    Held,
-    Script,
-    Turn,
-    answer,
-    disagreement,
-    plan,
-    refined,
-    report,
-    reviewed,
-    subtask,
-    use,
-)
+from tests.scripted_model import COST, Held, Script, answer, disagreement, plan, refined, report, reviewed, subtask, use
 from tests.waiting import runs_of, until, until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession, server_of
 from tests.workflows.test_callers import open_strangers
@@ -52,12 +39,8 @@ def _one_after_another(count: int) -> Script:
 def _eventful() -> Script:
     """Have an invalid plan corrected, a nested session, a refusal, a duplicate of the first subtask, and a review that
     finds a contradiction and something missing."""
-    chain = (
-        subtask("T1"),
-        subtask("N1", agent="supervisor", after=["T1"], instruction=NESTED),
-        subtask("T2", agent="analyst", after=["N1"]),
-        subtask("T3", after=["T2"]),
-    )
+    nested = subtask("N1", agent="supervisor", after=["T1"], instruction=NESTED)
+    chain = (subtask("T1"), nested, subtask("T2", agent="analyst", after=["N1"]), subtask("T3", after=["T2"]))
     script = Script().plans(plan(subtask("T1", agent="nobody")), plan(*chain))
     script = script.plan(subtask("X1"), subtask("X2", after=["X1"]), goal=NESTED)
     script = script.work("T3", answer("", status="no_answer"), agent="reader").refine(refined(TWIN))
@@ -192,11 +175,11 @@ def runs_of_four_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_end, "MOST_EVENTS", 50)
 
 
-def many_rounds(*last: Turn) -> Script:
+def many_rounds(last: Held | WorkAnswer) -> Script:
     """Note something first, then read something new in each round."""
     first = [use("search_documents", about="first"), note("It says so.")]
     reading = [use("search_documents", about=number) for number in range(ROUNDS - len(first))]
-    return Script().plan(subtask("T1")).work("", *first, *reading, *last)
+    return Script().plan(subtask("T1")).work("", *first, *reading, last)
 
 
 @pytest.mark.real_server

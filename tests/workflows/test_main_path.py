@@ -15,13 +15,8 @@ GOAL = SessionRequest(goal="What do the documents say about the topics?")
 
 def well_behaved(*subtasks: SubtaskDraft) -> Script:
     """Plan these subtasks, use one tool in each, answer with its source, and report."""
-    written = report("All topics are read [S1] [S2].")
-    return (
-        Script()
-        .plan(*subtasks)
-        .work("", lambda call: use(call.tools[0].name), cite("It is known [{ref}]."))
-        .synthesis(written)
-    )
+    script = Script().plan(*subtasks).synthesis(report("All topics are read [S1] [S2]."))
+    return script.work("", lambda call: use(call.tools[0].name), cite("It is known [{ref}]."))
 
 
 async def test_a_plan_of_two_subtasks_becomes_one_report(run: RunSession) -> None:
@@ -34,10 +29,8 @@ async def test_a_plan_of_two_subtasks_becomes_one_report(run: RunSession) -> Non
     assert [source.quote for source in result.sources] == ["what search_documents read", "what query_data read"]
     assert result.stop_reason == "completed"
     assert (result.verification, result.confidence) == ("supported", 90)
-    assert [(record.id, record.state, record.usage.turns) for record in result.subtasks] == [
-        ("T1", "success", 2),
-        ("T2", "success", 2),
-    ]
+    ended = [(record.id, record.state, record.usage.turns) for record in result.subtasks]
+    assert ended == [("T1", "success", 2), ("T2", "success", 2)]
     assert result.usage.turns == 7
     assert result.usage.cost_usd == 7 * COST
     assert result.usage.tool_calls == 2

@@ -121,16 +121,12 @@ def _script(held: Held) -> Callable[[ModelCall], Turn]:
         ProviderError("busy", fault, ErrorType.PROVIDER_UNAVAILABLE, retry_after=timedelta(milliseconds=10))
     ] * FAILURES
     cached = usage().model_copy(update={"cached_input_tokens": 60})
-    script = (
-        Script()
-        .plan(subtask("T1"), subtask("T2"))
-        .work("topic T1", use("search_documents"), use("search_documents"), answer("Known."))
-        .synthesis(reply(report("All of it.")).model_copy(update={"usage": cached}))
-        .plan(*(subtask(f"T{number}", instruction=f"Dig for ever at {number}.") for number in (1, 2)), goal="dig")
-        .work("Dig", keep_using("search_documents"))
-        .plan(subtask("T1", instruction="Hold on for ever."), goal="hold")
-        .work("Hold on", held)
-    )
+    digging = (subtask(f"T{number}", instruction=f"Dig for ever at {number}.") for number in (1, 2))
+    script = Script().plan(subtask("T1"), subtask("T2")).plan(*digging, goal="dig")
+    script = script.work("topic T1", use("search_documents"), use("search_documents"), answer("Known."))
+    script = script.synthesis(reply(report("All of it.")).model_copy(update={"usage": cached}))
+    script = script.work("Dig", keep_using("search_documents")).work("Hold on", held)
+    script = script.plan(subtask("T1", instruction="Hold on for ever."), goal="hold")
     return lambda call: failing.pop() if failing else script(call)
 
 

@@ -194,13 +194,9 @@ async def test_updates_can_be_sent_with_the_temporal_cli(
         asked = len([each for each in opened.model.of_kind("work") if each.agent == call.agent])
         return answer("By what?", status="ambiguous_input") if asked == 1 else held
 
-    script = (
-        Script()
-        .plan(subtask("T1"), subtask("T2", after=["T1"]))
-        .plan(subtask("T1", agent="clerk"), goal="complaint")
-        .work("", ask_first, agent="reader")
-        .work("", request_tool("refund", amount=7), answer("Settled."), agent="clerk")
-    )
+    script = Script().plan(subtask("T1"), subtask("T2", after=["T1"])).work("", ask_first, agent="reader")
+    script = script.plan(subtask("T1", agent="clerk"), goal="complaint")
+    script = script.work("", request_tool("refund", amount=7), answer("Settled."), agent="clerk")
     done: list[str] = []
     async with environment(script, own_crews=(crews,), acting=("refund", "fraud_check", "letter")) as opened:
         ports, complaint = opened.chargehand.session("ports"), opened.chargehand.session("complaint")

@@ -135,13 +135,9 @@ async def test_recalled_private_text_is_sent_only_with_approval(
 
     secret, harmless = (f"https://example.com/{page}" for page in ("ottokar-zibulski", "harmless"))
     searches = [request_tool("search", query=address) for address in (secret, harmless)]
-    script = (
-        Script()
-        .plan(subtask("T1"), subtask("T2", "scout", ["T1"]))
-        .work("T1", use("search_documents"), at_length(f"{LONG}The tenant is called Ottokar Zibulski."))
-        .work("T2", recall("T1", 4), *searches, answer("Done."))
-        .synthesis(report("Done."))
-    )
+    known = at_length(f"{LONG}The tenant is called Ottokar Zibulski.")
+    script = Script().plan(subtask("T1"), subtask("T2", "scout", ["T1"])).work("T1", use("search_documents"), known)
+    script = script.work("T2", recall("T1", 4), *searches, answer("Done.")).synthesis(report("Done."))
     async with environment(script, own_crews=(crew_folder,)) as opened:
         source = Source(ref="search_documents.md#L1", quote="what search_documents read", url=secret)
         opened.tools["search_documents"].answer = ToolAnswer(sources=(source,))
@@ -168,14 +164,10 @@ WORDS = "what search_documents read"
 async def test_an_input_source_is_cited_by_its_short_ref(environment: OpenEnvironment) -> None:
     """An agent numbers its own sources after those of its inputs, and its outcome has the full refs of all."""
     both = answer("Both [p1], [p2].", ref="p1", quote=WORDS)
-    script = (
-        Script()
-        .plan(subtask("T1"), subtask("T2", after=["T1"]))
-        .work("T1", use("search_documents"), answer("It says so [p1].", ref="p1", quote=WORDS))
-        .work("T2", use("read_document"), request_tools(("read_document", {"document": "p1"})), both)
-        .synthesis(report("It says so [S1.1], and more [S2]."))
-    )
-    async with environment(script) as opened:
+    script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]))
+    script = script.work("T1", use("search_documents"), answer("It says so [p1].", ref="p1", quote=WORDS))
+    script = script.work("T2", use("read_document"), request_tool("read_document", document="p1"), both)
+    async with environment(script.synthesis(report("It says so [S1.1], and more [S2]."))) as opened:
         result = await opened.run(SessionRequest(goal="What do the documents say?", review="never"))
         last = [call for call in opened.model.of_kind("work") if isinstance(call.task, WorkTask) and call.task.inputs]
 
@@ -202,7 +194,6 @@ async def test_notes_do_not_count_as_tool_calls(environment: OpenEnvironment) ->
     reading = use(*["search_documents"] * 8)
     noting = note(*(f"Claim {number}." for number in range(12)))
     both = reading.model_copy(update={"tool_calls": (*noting.tool_calls, *reading.tool_calls)})
-    asked: list[WorkTask] = []
 
     def second(call: ModelCall) -> ModelReply:
         assert "note" in call.offered_tools, "deep work keeps notes"
@@ -217,17 +208,15 @@ async def test_notes_do_not_count_as_tool_calls(environment: OpenEnvironment) ->
     assert result.usage.tool_calls == 9
 
 
+UNANSWERED = answer("", status="no_answer")
+
+
 async def test_a_second_attempt_gets_the_notes_of_the_first(environment: OpenEnvironment) -> None:
     """It may cite them without reading the source again."""
     again = subtask("T1", instruction="Read it once more.").instruction
-    script = (
-        Script()
-        .plan(subtask("T1"))
-        .work("", use("search_documents"), note("It says so."), answer("", status="no_answer"))
-        .work("once more", answer("It says so.", ref=READ.ref, quote=QUOTED.quote))
-        .refine(refined(again))
-    )
-    async with environment(script) as opened:
+    failing = Script().plan(subtask("T1")).work("", use("search_documents"), note("It says so."), UNANSWERED)
+    script = failing.work("once more", answer("It says so.", ref=READ.ref, quote=QUOTED.quote))
+    async with environment(script.refine(refined(again))) as opened:
         result = await opened.run(DOCUMENTS)
         [second] = [call for call in opened.model.of_kind("work") if again in call.messages[0].text]
 
@@ -348,13 +337,8 @@ def reading_for_long(call: ModelCall, rounds_before: list[int]) -> ModelReply:
 
 async def run(folder: Path, compaction: Turn) -> tuple[Report, ScriptedModel, list[int]]:
     rounds_before: list[int] = []
-    script = (
-        Script()
-        .plan(subtask("T1"))
-        .work("", lambda call: reading_for_long(call, rounds_before))
-        .on("compact", compaction)
-    )
-    async with open_environment(None, folder, script, cards=CARDS) as opened:
+    script = Script().plan(subtask("T1")).work("", lambda call: reading_for_long(call, rounds_before))
+    async with open_environment(None, folder, script.on("compact", compaction), cards=CARDS) as opened:
         return await opened.run(FOR_LONG), opened.model, rounds_before
 
 

@@ -43,13 +43,8 @@ async def test_a_document_reader_is_no_fallback_without_documents(run: RunSessio
 async def test_an_outcome_is_attributed_to_the_agent_that_gave_it(run: RunSession, *, is_found: bool) -> None:
     """The report names the fallback agent instead of the planned one, and has no confidence if it failed too."""
     refused = answer("Ask another.", status="out_of_scope")
-    script = (
-        Script()
-        .plan(subtask("T1", "reader"))
-        .work("", refused)
-        .work("", answer("Known.") if is_found else refused, agent="researcher")
-    )
-    result, _ = await run(script, GOAL)
+    script = Script().plan(subtask("T1", "reader")).work("", refused)
+    result, _ = await run(script.work("", answer("Known.") if is_found else refused, agent="researcher"), GOAL)
 
     [record] = result.subtasks
     assert (record.agent, record.attempts) == ("researcher", 2)
@@ -131,11 +126,8 @@ async def test_a_truncated_reply_is_not_repeated_without_the_dollars(run: RunSes
 async def test_a_repeated_request_takes_no_turn_from_other_agents(run: RunSession) -> None:
     """A session that needs all its turns executes its plan despite a truncated reply."""
     request = GOAL.model_copy(update={"limits": Limits(max_turns=6, max_parallel=1)})
-    script = (
-        Script()
-        .plan(subtask("T1"), subtask("T2", agent="writer"))
-        .work("T1", use("search_documents"), answer("Known."))
-    )
+    script = Script().plan(subtask("T1"), subtask("T2", agent="writer"))
+    script = script.work("T1", use("search_documents"), answer("Known."))
 
     result, opened = await run(First("work", CUT_OFF, usual=script), request)
 

@@ -72,22 +72,6 @@ async def _result(chargehand: Chargehand, session_id: str) -> object:
     return await session.result()
 
 
-async def test_reusing_the_id_of_a_closed_session_starts_another(client: Client, environment: OpenEnvironment) -> None:
-    """With the default reuse policy, the second start runs and reports from scratch."""
-    session_id = f"used-again-{uuid4().hex[:8]}"
-    async with environment(_SCRIPT) as running:
-        reports = [
-            await client.execute_workflow(
-                Supervisor.run, SessionRequest(goal=_GOAL), id=session_id, task_queue=running.chargehand.task_queue
-            )
-            for _ in range(2)
-        ]
-
-    assert [each.answer for each in reports] == ["Known.", "Known."]
-    assert [each.stop_reason for each in reports] == ["completed", "completed"]
-    assert running.model.replies == 2 * _PAID_TURNS
-
-
 @pytest.mark.slow
 async def test_each_run_of_a_cron_is_another_session(client: Client, environment: OpenEnvironment) -> None:
     """The second run starts its own children instead of losing every subtask as a duplicate."""

@@ -47,12 +47,8 @@ def adding(data: JsonValue, **more: object) -> WorkAnswer:
 async def test_typed_data_is_passed_between_subtasks_by_schema(run: RunSession, crew_folder: Path) -> None:
     """Subtasks that differ only in their data are distinct; a dependent agent gets the data of each."""
     letter = subtask("T3", "writer", after=["T1", "T2"])
-    script = (
-        Script()
-        .plan(clerk("T1", "A"), clerk("T2", "B"), letter)
-        .work("Add up", lambda call: adding({"total": len(str(work_task(call).input))}))
-        .synthesis(report("Done."))
-    )
+    script = Script().plan(clerk("T1", "A"), clerk("T2", "B"), letter).synthesis(report("Done."))
+    script = script.work("Add up", lambda call: adding({"total": len(str(work_task(call).input))}))
     result, opened = await run(script, GOAL, own_crews=(crew_folder,))
 
     tasks = [work_task(call) for call in opened.model.of_kind("work")]
@@ -282,11 +278,8 @@ async def test_an_answer_below_the_threshold_is_retried_on_a_stronger_tier(
 ) -> None:
     """An agent that is less confident than its crew requires gets a second attempt on the next tier."""
     unsure = answer("It may be so.").model_copy(update={"confidence": 59})
-    script = (
-        Script()
-        .plan(subtask("T1", "writer"))
-        .work("T1", lambda call: answer("It is so.") if call.model == "scripted-large" else unsure)
-    )
+    script = Script().plan(subtask("T1", "writer"))
+    script = script.work("T1", lambda call: answer("It is so.") if call.model == "scripted-large" else unsure)
     result, opened = await run(script, SessionRequest(goal=YEAR, crew="letters"), own_crews=crews)
 
     assert [call.model for call in opened.model.of_kind("work")] == ["scripted-medium", "scripted-large"]

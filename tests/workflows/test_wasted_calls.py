@@ -9,18 +9,7 @@ import pytest
 from activities.models.failures import ProviderError, ProviderFault
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.wire import ErrorType
-from tests.scripted_model import (
-    COST,
-    Held,
-    Script,
-    answer,
-    most_expensive,
-    refined,
-    reply,
-    subtask,
-    topics,
-    use,
-)
+from tests.scripted_model import COST, Held, Script, answer, most_expensive, refined, reply, subtask, topics, use
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.test_recovering import First
 
@@ -84,13 +73,8 @@ async def test_a_lost_attempt_is_charged_its_whole_grant_as_waste(environment: O
 
 async def test_an_unaffordable_attempt_pauses_the_session(environment: OpenEnvironment) -> None:
     """With `on_limit` "pause", raising the limits pays for the next attempt instead of giving up."""
-    script = (
-        Script()
-        .plan(subtask("T1"))
-        .refine(refined(BETTER))
-        .work("", answer("", status="no_answer"))
-        .work(BETTER, answer("Found."))
-    )
+    script = Script().plan(subtask("T1")).refine(refined(BETTER))
+    script = script.work("", answer("", status="no_answer")).work(BETTER, answer("Found."))
     tight = GOAL.model_copy(update={"limits": Limits(max_turns=3, on_limit="pause")})
     async with environment(script) as opened:
         session = await opened.start(tight, until="paused")

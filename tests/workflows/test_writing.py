@@ -282,13 +282,9 @@ async def test_a_reread_page_keeps_its_source_number(environment: OpenEnvironmen
             return report("").model_copy(update={"reopen": [ReopenDraft(source="S1", words="highest")]})
         return report(f"“{there}” [S1]")
 
-    script = (
-        Script()
-        .plan(subtask("T1", "researcher"), subtask("T2", "researcher"))
-        .on("outline", outlined("Topics", "One", "Two"))
-    )
-    script = script.work("", use("read_page"), answer("Known.", ref=url, quote="Twice a day.")).on("synthesis", write)
-    async with environment(script) as opened:
+    script = Script().plan(subtask("T1", "researcher"), subtask("T2", "researcher")).synthesis(write)
+    script = script.work("", use("read_page"), answer("Known.", ref=url, quote="Twice a day."))
+    async with environment(script.on("outline", outlined("Topics", "One", "Two"))) as opened:
         page = opened.tools["read_page"]
         page.answer = ToolAnswer(sources=(Source(ref=url, title="Tides", url=url, quote=f"Twice a day. {there}"),))
         result = await opened.run(GOAL.model_copy(update={"length_words": 3_000, "limits": ROOMY}))

@@ -7,7 +7,6 @@ from decimal import Decimal
 import pytest
 from pydantic import JsonValue
 
-from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelReply
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.contracts import Usage
@@ -62,19 +61,6 @@ async def test_an_answer_is_returned_as_its_text(wire: Wire) -> None:
 
     assert await reply_to(wire, scripted) == a_reply(wire, stop="answer", text=scripted.text)
     assert WorkAnswer.model_validate_json(scripted.text).content == "At eight."
-
-
-@every_wire
-async def test_tool_calls_are_returned_in_order(wire: Wire) -> None:
-    """The stop is `tools`, and each call has the provider's id."""
-    reply = await reply_to(wire, calling(*USES))
-
-    assert reply.stop == "tools"
-    assert reply.tool_calls == (
-        ToolCall(id="id_one", tool="search_documents", arguments={"query": "ferry", "limit": 3}),
-        ToolCall(id="id_two", tool="read_document", arguments={"name": "timetable.pdf"}),
-    )
-    assert reply.usage == usual_usage(wire)
 
 
 @every_wire

@@ -98,27 +98,23 @@ def completion(message: dict[str, object], finish_reason: str = "stop") -> Scrip
     return raw(json.dumps({"choices": [{"message": message, "finish_reason": finish_reason}]}).encode())
 
 
-async def test_tool_calls_without_unique_ids_are_given_ids() -> None:
-    """Servers that send no ids, or one id for all calls, get back ids that differ."""
+async def test_tool_calls_that_deviate_from_openais_are_understood() -> None:
+    """Servers that send no ids, or one id for all calls, get back ids that differ. Some end replies that contain calls
+    with `stop`, or send arguments as an object.
+    """
     function = {"name": "read_document", "arguments": '{"name": "a.pdf"}'}
+    parsed = {"name": "read_document", "arguments": {"name": "a.pdf"}}
     same: list[dict[str, object]] = [{"id": "call", "type": "function", "function": function}] * 2
-    none: list[dict[str, object]] = [{"function": function}, {"id": "", "function": function}]
+    none: list[dict[str, object]] = [{"function": parsed}, {"id": "", "function": function}]
     for calls in (same, none):
-        reply = await reply_to("chat", completion({"content": None, "tool_calls": calls}))
+        reply = await reply_to("chat", completion({"content": "", "tool_calls": calls}, "stop"))
 
+        assert reply.stop == "tools"
+        assert [call.arguments for call in reply.tool_calls] == [{"name": "a.pdf"}] * 2
         assert [call.id for call in reply.tool_calls] == ["call_1", "call_2"]
         (message,) = reply.provider_items
         assert isinstance(message, dict)
         assert [call["id"] for call in message["tool_calls"]] == ["call_1", "call_2"]  # type: ignore[index,union-attr]
-
-
-async def test_a_tool_call_with_finish_reason_stop_is_still_a_call() -> None:
-    """Some servers end replies that contain calls with `stop`."""
-    function = {"name": "read_document", "arguments": {"name": "a.pdf"}}
-    reply = await reply_to("chat", completion({"content": "", "tool_calls": [{"id": "c", "function": function}]}))
-
-    assert reply.stop == "tools"
-    assert reply.tool_calls[0].arguments == {"name": "a.pdf"}
 
 
 async def test_server_specific_fields_are_sent_back() -> None:
