@@ -103,9 +103,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[...
 )
 @pytest.mark.usefixtures("house")
 async def test_an_api_key_selects_a_backend_unless_a_setting_does(settings: Settings, names: tuple[str, str]) -> None:
-    """A key alone is enough; the explicit setting takes precedence. Plug-ins add backends without replacing any: they
-    are selected by name or by their variable, and have lower precedence than built-in backends.
-    """
+    """Plug-ins add backends, selected by name or by their variable, with lower precedence than built-in ones."""
     assert ((await engine(settings)).name, (await sandbox(settings)).name) == names
 
 

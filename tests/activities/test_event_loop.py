@@ -175,11 +175,8 @@ async def test_a_blocked_event_loop_does_not_time_out_activities(
         got = await handle.result()
         history = await handle.fetch_history()
 
-    started = [
-        event.activity_task_started_event_attributes
-        for event in history.events
-        if event.HasField("activity_task_started_event_attributes")
-    ]
+    started = [event.activity_task_started_event_attributes for event in history.events]
+    started = [each for each in started if each.attempt]
     assert got == result
     assert [event.attempt for event in started] == [result[0]]
     assert not any(event.last_failure.HasField("timeout_failure_info") for event in started)

@@ -72,9 +72,7 @@ def _lose(calls: list[ModelCall], *details: str, most: int = 9) -> Callable[[Mod
 
 
 async def test_a_session_continues_after_a_quarantined_turn(tmp_path: Path) -> None:
-    """A turn that lost two workers is not called again, except if both were lost while it waited for the provider; then
-    a third loss ends it. The subtask fails with a gap that says why, and the others continue.
-    """
+    """A turn may lose two workers, or three while it waits for the provider; its subtask then fails alone."""
     found, waiting, working = list[ModelCall](), list[ModelCall](), list[ModelCall]()
     script = Script().plan(*topics(3)).work("T1", _lose(found, "waiting", most=2))
     script = script.work("T2", _lose(waiting, "waiting")).work("T3", _lose(working))

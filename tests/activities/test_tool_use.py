@@ -2,21 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from pydantic import JsonValue
 from temporalio.testing import ActivityEnvironment
 
-from activities.contracts.crew import Agent, Crew
-from activities.contracts.rounds import CallCheck, ToolCall, ToolRequest
+from activities.contracts.rounds import CallCheck
 from activities.contracts.tool import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec
-from activities.crews.versions import CrewVersions
-from activities.turn.apply_once import ActingCalls
 from activities.turn.tool_use import MOST_COMPUTING, ToolActivities
 from chargehand.contracts import JsonSchema
-from chargehand.record import Record
+from tests.activities.one_tool import a_request, uses_of
 
 
 class Slow:
@@ -34,21 +30,12 @@ class Slow:
         return ToolAnswer(output={})
 
 
-def _readers(tool: str) -> Crew:
-    agent = Agent(name="reader", description="Reads documents.", prompt="Read documents.", tools=(tool,))
-    return Crew(name="readers", description="A crew for this test.", guidance="Let the reader read.", agents=(agent,))
-
-
 @pytest.mark.parametrize(("name", "most"), [("query_data", MOST_COMPUTING), ("lookup", MOST_COMPUTING + 10)])
 async def test_concurrent_calls_of_computing_tools_are_limited(name: str, most: int) -> None:
     """Further calls wait and run later; calls of other tools all start at once."""
     tool = Slow(name)
-    crew = _readers(name)
-    uses = ToolActivities(CrewVersions({"readers": crew}, {name: tool}), {name: tool}, ActingCalls(Record(Path())))
-    request = ToolRequest(
-        session="s", step="1", crew="readers", agent="reader", call=ToolCall(id="1", tool=name, arguments={})
-    )
-    calls = [asyncio.create_task(ActivityEnvironment().run(uses.use_tool, request)) for _ in range(MOST_COMPUTING + 10)]
+    use = uses_of(tool).use_tool
+    calls = [asyncio.create_task(ActivityEnvironment().run(use, a_request(name))) for _ in range(MOST_COMPUTING + 10)]
     async with asyncio.timeout(20):
         while tool.begun < most:  # noqa: ASYNC110  # the tool is called by others
             await asyncio.sleep(0)
@@ -72,16 +59,14 @@ async def test_concurrent_calls_of_computing_tools_are_limited(name: str, most: 
 )
 async def test_a_call_outside_the_agents_tools_is_refused(agent: str, call: dict[str, str], told: str) -> None:
     """The activity itself checks which agent has which tool, whatever the workflow requests."""
-    tools = {name: Slow(name) for name in ("lookup", "order")}
-    crew = _readers("lookup")
-    uses = ToolActivities(CrewVersions({"readers": crew}, tools), tools, ActingCalls(Record(Path())))
-    asked = ToolCall(id="1", tool="lookup", arguments={}).model_copy(update=call)
-    request = ToolRequest(session="s", step="1", crew="readers", agent=agent, call=asked)
+    lookup, order = Slow("lookup"), Slow("order")
+    request = a_request("lookup", agent)
+    request = request.model_copy(update={"call": request.call.model_copy(update=call)})
 
-    result = await ActivityEnvironment().run(uses.use_tool, request)
+    result = await ActivityEnvironment().run(uses_of(lookup, order).use_tool, request)
 
     assert (result.ok, result.output) == (False, {"error": told})
-    assert [each.begun for each in tools.values()] == [0, 0]
+    assert (lookup.begun, order.begun) == (0, 0)
 
 
 _STRICT: JsonSchema = {

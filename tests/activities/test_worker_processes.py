@@ -106,11 +106,8 @@ def test_each_process_has_its_own_address_for_metrics() -> None:
     """Ports are consecutive, and settings that exceed the port range are refused."""
     settings = Settings(processes=3, metrics_address="127.0.0.1:9464")
 
-    assert [settings.of_process(number).metrics_address for number in range(3)] == [
-        "127.0.0.1:9464",
-        "127.0.0.1:9465",
-        "127.0.0.1:9466",
-    ]
+    addresses = [settings.of_process(number).metrics_address for number in range(3)]
+    assert addresses == ["127.0.0.1:9464", "127.0.0.1:9465", "127.0.0.1:9466"]
     with pytest.raises(ValueError, match="CHARGEHAND_METRICS_ADDRESS: there are not so many ports"):
         Settings(processes=3, metrics_address="127.0.0.1:65534")
 

@@ -1,59 +1,30 @@
 """A scripted provider of language models, over the real wires on loopback."""
 
-from tests.scripted_provider.drafts import answer, plan, report, subtask
-from tests.scripted_provider.exchange import (
-    NO_USAGE,
-    Exchange,
-    Respond,
-    ScriptedMessage,
-    ScriptedReply,
-    ScriptedRequest,
-    Tokens,
-    ToolUse,
-    calling,
-    dripping,
-    dropping,
-    empty,
-    error,
-    hanging,
-    raw,
-    refusing,
-    resetting,
-    saying,
-    stalling,
-    truncated,
-)
-from tests.scripted_provider.faults import Faulty, step_of
-from tests.scripted_provider.server import ScriptedProvider
-from tests.scripted_provider.session import canned_session
-
-__all__ = [
-    "NO_USAGE",
-    "Exchange",
-    "Faulty",
-    "Respond",
-    "ScriptedMessage",
-    "ScriptedProvider",
-    "ScriptedReply",
-    "ScriptedRequest",
-    "Tokens",
-    "ToolUse",
-    "answer",
-    "calling",
-    "canned_session",
-    "dripping",
-    "dropping",
-    "empty",
-    "error",
-    "hanging",
-    "plan",
-    "raw",
-    "refusing",
-    "report",
-    "resetting",
-    "saying",
-    "stalling",
-    "step_of",
-    "subtask",
-    "truncated",
-]
+from tests.scripted_provider.drafts import answer as answer
+from tests.scripted_provider.drafts import plan as plan
+from tests.scripted_provider.drafts import report as report
+from tests.scripted_provider.drafts import subtask as subtask
+from tests.scripted_provider.exchange import NO_USAGE as NO_USAGE
+from tests.scripted_provider.exchange import Exchange as Exchange
+from tests.scripted_provider.exchange import Respond as Respond
+from tests.scripted_provider.exchange import ScriptedMessage as ScriptedMessage
+from tests.scripted_provider.exchange import ScriptedReply as ScriptedReply
+from tests.scripted_provider.exchange import ScriptedRequest as ScriptedRequest
+from tests.scripted_provider.exchange import Tokens as Tokens
+from tests.scripted_provider.exchange import ToolUse as ToolUse
+from tests.scripted_provider.exchange import calling as calling
+from tests.scripted_provider.exchange import dripping as dripping
+from tests.scripted_provider.exchange import dropping as dropping
+from tests.scripted_provider.exchange import empty as empty
+from tests.scripted_provider.exchange import error as error
+from tests.scripted_provider.exchange import hanging as hanging
+from tests.scripted_provider.exchange import raw as raw
+from tests.scripted_provider.exchange import refusing as refusing
+from tests.scripted_provider.exchange import resetting as resetting
+from tests.scripted_provider.exchange import saying as saying
+from tests.scripted_provider.exchange import stalling as stalling
+from tests.scripted_provider.exchange import truncated as truncated
+from tests.scripted_provider.faults import Faulty as Faulty
+from tests.scripted_provider.faults import step_of as step_of
+from tests.scripted_provider.server import ScriptedProvider as ScriptedProvider
+from tests.scripted_provider.session import canned_session as canned_session

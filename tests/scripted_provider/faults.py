@@ -12,8 +12,7 @@ _SHARE: Final = 0.02
 
 
 class Faulty:
-    """A script that fails in a share of its calls: 2 % hang, 2 % are reset in the middle of an answer, the others are
-    429, 500 and 529 in equal parts."""
+    """Fails in a share of its calls: 2 % hang, 2 % are reset in mid-answer, the others are 429, 500 and 529."""
 
     def __init__(self, respond: Respond, share: float, seed: int) -> None:
         self._respond = respond

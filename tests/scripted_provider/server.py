@@ -329,9 +329,6 @@ class _Connection(asyncio.Protocol):
             "x-request-id": f"req_{number}",
             **{name.lower(): value for name, value in headers.items()},
         }
-        try:
-            phrase = HTTPStatus(status).phrase
-        except ValueError:
-            phrase = "Scripted"
+        phrase = HTTPStatus(status).phrase if status in {*HTTPStatus} else "Scripted"
         head = f"HTTP/1.1 {status} {phrase}\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sent.items())
         self._transport.write(head.encode("latin-1") + b"\r\n" + written)

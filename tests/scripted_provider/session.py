@@ -16,13 +16,10 @@ from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, Too
 def canned_session(
     *, subtasks: int = 5, rounds: int = 1, agents: tuple[str, ...] = (), delay: float = 0.0
 ) -> Callable[[ScriptedRequest], ScriptedReply]:
-    """Make the script.
+    """Make the script: its independent subtasks, and how often each agent uses a tool before it answers.
 
-    Args:
-        subtasks: number of subtasks in the plan; none depends on another.
-        rounds: number of times each agent uses a tool before it answers.
-        agents: agents that the plan names in turn; when empty, those with tools in the planner's prompt.
-        delay: seconds that every turn takes.
+    The plan names these `agents` in turn, or else those with tools in the planner's prompt; every turn takes `delay`
+    seconds.
     """
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
@@ -44,16 +41,9 @@ def canned_session(
 
 def _plan(request: ScriptedRequest, subtasks: int, agents: tuple[str, ...]) -> ScriptedReply:
     names = agents or _agents_with_tools(request.system) or ("researcher",)
-    return plan(
-        *(
-            subtask(
-                f"T{number}",
-                names[(number - 1) % len(names)],
-                f"Look into part {number} of the request: give the facts, the figures and where they stand.",
-            )
-            for number in range(1, subtasks + 1)
-        )
-    )
+    what = "Look into part {} of the request: give the facts, the figures and where they stand."
+    numbers = range(1, subtasks + 1)
+    return plan(*(subtask(f"T{each}", names[(each - 1) % len(names)], what.format(each)) for each in numbers))
 
 
 def _agents_with_tools(system: str) -> tuple[str, ...]:

@@ -111,12 +111,8 @@ def _response_item(place: int, item: Body) -> Iterator[Body]:
     if item["type"] == "function_call":
         for piece in _pieces(item["arguments"]):
             yield {"type": "response.function_call_arguments.delta", **where, "delta": piece}
-        yield {
-            "type": "response.function_call_arguments.done",
-            **where,
-            "name": item["name"],
-            "arguments": item["arguments"],
-        }
+        whole: Body = {"name": item["name"], "arguments": item["arguments"]}
+        yield {"type": "response.function_call_arguments.done", **where, **whole}
     yield {"type": "response.output_item.done", "output_index": place, "item": item}
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any
 
 from activities.models.replies import within
@@ -66,14 +67,9 @@ def write_error(wire: Wire, status: int) -> Body:
 
 
 _ANTHROPIC_ERRORS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    529: "overloaded_error",
-}
+    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+    413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error",
+}  # fmt: skip
 _OPENAI_ERRORS = {400: "invalid_request_error", 401: "invalid_request_error", 404: "invalid_request_error"}
 
 Told = tuple[str, list[ScriptedMessage], str]
@@ -81,16 +77,8 @@ Told = tuple[str, list[ScriptedMessage], str]
 
 def _joined(messages: Iterable[ScriptedMessage]) -> Iterable[ScriptedMessage]:
     """Join consecutive messages of one side."""
-    waiting: ScriptedMessage | None = None
-    for message in messages:
-        if waiting and waiting.role == message.role:
-            waiting = ScriptedMessage(message.role, f"{waiting.text}\n{message.text}")
-            continue
-        if waiting:
-            yield waiting
-        waiting = message
-    if waiting:
-        yield waiting
+    for role, said in groupby(messages, lambda message: message.role):
+        yield ScriptedMessage(role, "\n".join(message.text for message in said))
 
 
 def _text(content: Any) -> str:
@@ -201,40 +189,18 @@ def _write_responses(request: ScriptedRequest, reply: ScriptedReply) -> Body:
     elif reply.text:
         parts = [{"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}]
     output: list[Body] = []
+    at = request.sequence
     if "reasoning.encrypted_content" in (request.body.get("include") or ()):
-        output.append(
-            {
-                "type": "reasoning",
-                "id": f"rs_{request.sequence}",
-                "summary": [],
-                "encrypted_content": f"sealed-{request.sequence}",
-            }
-        )
+        output.append({"type": "reasoning", "id": f"rs_{at}", "summary": [], "encrypted_content": f"sealed-{at}"})
     status = "incomplete" if reply.kind == "truncated" else "completed"
     if parts:
-        output.append(
-            {
-                "type": "message",
-                "id": f"msg_{request.sequence}",
-                "status": status,
-                "role": "assistant",
-                "content": parts,
-            }
-        )
-    output += [
-        {
-            "type": "function_call",
-            "id": f"fc_{request.sequence}_{number}",
-            "call_id": identity,
-            "name": tool.tool,
-            "arguments": arguments_of(tool),
-            "status": "completed",
-        }
-        for number, (identity, tool) in enumerate(_identified("call", request, reply), start=1)
-    ]
+        output.append({"type": "message", "id": f"msg_{at}", "status": status, "role": "assistant", "content": parts})
+    for number, (identity, tool) in enumerate(_identified("call", request, reply), start=1):
+        call = {"call_id": identity, "name": tool.tool, "arguments": arguments_of(tool)}
+        output.append({"type": "function_call", "id": f"fc_{at}_{number}", **call, "status": "completed"})
     total_input = tokens.input + tokens.cached + tokens.cache_write
     written: Body = {
-        "id": f"resp_{request.sequence}",
+        "id": f"resp_{at}",
         "object": "response",
         "created_at": int(request.arrived_at),
         "status": status,

@@ -5,9 +5,11 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from temporalio.client import Client
+from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes
+from temporalio.client import Client, WorkflowHistory
 from temporalio.runtime import Runtime
 
 from chargehand import Conversation
@@ -16,31 +18,35 @@ from chargehand.converter import data_converter
 from chargehand.messages import ConversationMessages
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.session import Session
+from chargehand.wire import WorkflowType
 from tests.crew_files import READS_DOCUMENTS, READS_THE_WEB, crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Respond
 from tests.waiting import eventually
+from workflows import run_end
 
 
 async def connect(
-    client: Client,
-    encryption: Encryption | None = None,
-    storage: Storage | None = None,
-    runtime: Runtime | None = None,
+    client: Client, encryption: Encryption | None = None, storage: Storage | None = None, runtime: Runtime | None = None
 ) -> Client:
     """Connect another client to the same server, with the converter of workers."""
-    return await Client.connect(
-        client.service_client.config.target_host,
-        data_converter=data_converter(encryption, storage),
-        runtime=runtime,
-    )
+    address, converter = client.service_client.config.target_host, data_converter(encryption, storage)
+    return await Client.connect(address, data_converter=converter, runtime=runtime)
 
 
 OpenEnvironment = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
 """Opens an environment, given what models reply and the options of `tests.environment.open_environment`."""
 RunSession = Callable[..., Awaitable[tuple[Report, SessionEnvironment]]]
 """Runs a session to its report, given what models reply, the request, and those options."""
+
+
+async def start_plainly(opened: SessionEnvironment, request: Any, **options: Any) -> Session:
+    """Start a session by the SDK alone, with a request in any form and options of `start_workflow`."""
+    named = {"id": f"plain-{uuid4().hex[:8]}", "task_queue": opened.chargehand.task_queue} | options
+    handle = await opened.chargehand.client.start_workflow(WorkflowType.SUPERVISOR, request, **named)
+    return opened.chargehand.session(handle.id)
 
 
 def server_of(opened: SessionEnvironment) -> InMemoryTemporal:
@@ -62,6 +68,12 @@ def environment(request: pytest.FixtureRequest, tmp_path: Path) -> OpenEnvironme
 def forgetful(environment: OpenEnvironment) -> OpenEnvironment:
     """Open a worker that replays every workflow from the start in each of its tasks."""
     return partial(environment, cached_workflows=0)
+
+
+@pytest.fixture
+def short_histories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every run end after a subtask or two."""
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
 
 
 @pytest.fixture
@@ -90,6 +102,12 @@ Desk = OpenEnvironment
 def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
     """Open a worker with the crew `desk`."""
     return partial(environment, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",))
+
+
+def scheduled_in(history: WorkflowHistory) -> list[ActivityTaskScheduledEventAttributes]:
+    """List the activities that a history schedules."""
+    scheduled = (event.activity_task_scheduled_event_attributes for event in history.events)
+    return [each for each in scheduled if each.activity_id]
 
 
 async def pending(conversation: Conversation) -> PendingCall:

@@ -41,7 +41,7 @@ from tests.hostile_payloads import GOOD, KEYS, LARGE, SMALL, payloads
 from tests.parameters import first_fast
 from tests.scripted_model import Script, subtask
 from tests.waiting import eventually, until_state
-from tests.workflows.conftest import OpenEnvironment, connect
+from tests.workflows.conftest import OpenEnvironment, connect, start_plainly
 from workflows.mailbox.contracts import Envelope, GrantRequest
 
 CORPUS = [
@@ -178,35 +178,20 @@ async def test_updates_take_exactly_one_input(environment: OpenEnvironment) -> N
 async def test_a_session_starts_with_only_a_goal(environment: OpenEnvironment) -> None:
     """`{"goal": "…"}`, as the Temporal CLI sends it, gets all defaults."""
     async with environment(Script().plan(subtask("T1"))) as opened:
-        handle = await opened.chargehand.client.start_workflow(
-            WorkflowType.SUPERVISOR,
-            args=[_raw(json.dumps({"goal": "What is known?"}).encode())],
-            id=f"cli-{uuid4().hex[:8]}",
-            task_queue=opened.chargehand.task_queue,
-        )
-        result = await opened.chargehand.session(handle.id).result()
+        session = await start_plainly(opened, _raw(b'{"goal": "What is known?"}'))
+        result = await session.result()
 
     assert result.answer == "Known."
 
 
 @pytest.mark.real_server
-async def test_a_grant_requested_before_the_session_opens_is_ignored(
-    environment: OpenEnvironment, client: Client
-) -> None:
+async def test_a_grant_requested_before_the_session_opens_is_ignored(environment: OpenEnvironment) -> None:
     """Anyone can send this signal at any time, even with the start; the session still completes."""
     async with environment(Script().plan(subtask("T1"))) as opened:
-        session_id = f"early-{uuid4().hex[:8]}"
-        await client.start_workflow(
-            WorkflowType.SUPERVISOR,
-            SessionRequest(goal="What do the documents say?"),
-            id=session_id,
-            task_queue=opened.chargehand.task_queue,
-            start_signal=SignalName.MAILBOX,
-            start_signal_args=[
-                Envelope(sender="nobody", number=1, token="x", body=GrantRequest(turns=1, usd=Decimal(0)))
-            ],
-        )
-        result = await asyncio.wait_for(opened.chargehand.session(session_id).result(), 30)
+        asked = Envelope(sender="nobody", number=1, token="x", body=GrantRequest(turns=1, usd=Decimal(0)))
+        early = {"start_signal": SignalName.MAILBOX, "start_signal_args": [asked]}
+        session = await start_plainly(opened, SessionRequest(goal="What do the documents say?"), **early)
+        result = await asyncio.wait_for(session.result(), 30)
 
     assert result.answer == "Known."
 

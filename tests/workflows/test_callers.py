@@ -31,10 +31,15 @@ from tests.scripted_model import Script, ScriptedModel, ScriptedTool, answer, fo
 from tests.unit.strategies import example
 from tests.workflows.conftest import OpenEnvironment
 from workflows import registry
+from workflows.options import ActivityLimits
 
 pytestmark = pytest.mark.real_server
 
-ONCE = RetryPolicy(maximum_attempts=1)
+ONCE = ActivityLimits(
+    start_to_close_timeout=timedelta(seconds=20),
+    heartbeat_timeout=timedelta(seconds=20),
+    retry_policy=RetryPolicy(maximum_attempts=1),
+)
 SPEND: tuple[dict[str, Any], ...] = (
     {},
     {"max_input_tokens": 10**9, "max_output_tokens": 10**6},
@@ -54,17 +59,10 @@ class Stranger:
             workflow.continue_as_new(what["input"], workflow=what["next"], task_queue=what["queue"])
         try:
             if "activity" in what:
-                await workflow.execute_activity(
-                    what["activity"],
-                    what["input"],
-                    task_queue=what["queue"],
-                    retry_policy=ONCE,
-                    start_to_close_timeout=timedelta(seconds=20),
-                    heartbeat_timeout=timedelta(seconds=20),
-                )
+                await workflow.execute_activity(what["activity"], what["input"], task_queue=what["queue"], **ONCE)
             else:
                 await workflow.execute_child_workflow(
-                    what["child"], what["input"], task_queue=what["queue"], retry_policy=ONCE
+                    what["child"], what["input"], task_queue=what["queue"], retry_policy=ONCE["retry_policy"]
                 )
         except (ActivityError, ChildWorkflowError) as error:
             return str(error.cause.type) if isinstance(error.cause, ApplicationError) else repr(error.cause)
@@ -113,20 +111,11 @@ def delegated() -> dict[str, Any]:
 
 def subtask(turns: int, usd: float) -> dict[str, Any]:
     """Forge a subtask with a grant."""
-    return {
-        "session": "s",
-        "goal": "g",
-        "crew": "research",
-        "subtask": {"id": "T1", "agent": "reader", "instruction": "Read everything."},
-        "agent": {"name": "reader", "description": "reads", "tier": "small", "prompt_bytes": 1},
-        "model": {
-            "provider": "p",
-            "name": "m",
-            "prices": [{"input_usd_per_million": "1", "output_usd_per_million": "5"}],
-        },
-        "grant": {"turns": turns, "usd": usd},
-        "max_rounds": 10,
-    }
+    agent = {"name": "reader", "description": "reads", "tier": "small", "prompt_bytes": 1}
+    prices = [{"input_usd_per_million": "1", "output_usd_per_million": "5"}]
+    own = {"subtask": {"id": "T1", "agent": "reader", "instruction": "Read everything."}, "agent": agent}
+    lent = {"grant": {"turns": turns, "usd": usd}, "model": {"provider": "p", "name": "m", "prices": prices}}
+    return {"session": "s", "goal": "g", "crew": "research", "max_rounds": 10} | own | lent
 
 
 async def ends(client: Client, strangers: str, types: tuple[str, ...], tasks: list[dict[str, Any]]) -> Counter[str]:
@@ -173,14 +162,9 @@ async def test_standalone_activities_and_subtasks_are_refused(environment: OpenE
     """An activity or subtask workflow that a client starts itself is refused before anything is called."""
     async with environment(Script(), added=OF_PLUGINS) as opened:
         queue = opened.chargehand.task_queue
-        failures = [
-            await failure_of(
-                client.execute_activity(
-                    kind, forged, id=uuid4().hex, task_queue=queue, start_to_close_timeout=timedelta(seconds=10)
-                )
-            )
-            for kind, forged in asked()
-        ]
+        time: dict[str, Any] = {"task_queue": queue, "start_to_close_timeout": timedelta(seconds=10)}
+        called = [client.execute_activity(kind, forged, id=uuid4().hex, **time) for kind, forged in asked()]
+        failures = [await failure_of(each) for each in called]
         by_hand = client.execute_workflow(WorkflowType.SUBTASK, subtask(100, 100), id=uuid4().hex, task_queue=queue)
         failures.append(await failure_of(by_hand))
 

@@ -100,10 +100,7 @@ async def test_long_thinking_models_finish_within_the_default_limits(tmp_path: P
 async def test_agents_are_told_the_turns_that_they_really_have_left(
     run: RunSession, count: int, turns: int, rounds: int
 ) -> None:
-    """With the prompt that forces an answer, no turns are mentioned.
-
-    A planner is told the turns that an agent may take, and its plan passes if these fit.
-    """
+    """A planner is told the turns that an agent may take, and its plan passes if these fit."""
     planned = researchers(count).work("", keep_using("search"), forced=answer("Had to stop here."))
     request = GOAL.model_copy(update={"limits": Limits(max_turns=turns, max_rounds=rounds)})
     _, opened = await run(planned, request)

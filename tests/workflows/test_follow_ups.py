@@ -4,7 +4,6 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 import pytest
 from pydantic import BaseModel
@@ -20,7 +19,6 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
 from chargehand.contracts import Finding, Limits, Report, SessionRequest, Source, Success
 from chargehand.errors import ChargehandError, SearchAttributesMissing, SessionFailed
-from chargehand.interface import Supervisor
 from chargehand.listing import SessionSummary
 from chargehand.search_attributes import STATE, STOP_REASON, missing_attributes
 from chargehand.session import Session
@@ -30,7 +28,7 @@ from tests.conftest import local_server
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, cite, report, subtask, use, work_task
 from tests.waiting import eventually, runs_of, until
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, start_plainly
 from tests.workflows.test_main_path import well_behaved
 from workflows import run_end
 from workflows.rules.report_content import read_again
@@ -289,20 +287,13 @@ async def test_the_session_list_shows_what_a_session_waits_for(environment: Open
     assert (found.waiting_for, found.step) == ("", "finished")
 
 
-async def test_a_cron_run_is_not_listed_with_the_previous_stop_reason(
-    environment: OpenEnvironment, client: Client
-) -> None:
+async def test_a_cron_run_is_not_listed_with_the_previous_stop_reason(environment: OpenEnvironment) -> None:
     """The server starts each run with the search attributes of the previous one."""
     before = [SearchAttributePair(STATE, "finished"), SearchAttributePair(STOP_REASON, "deadline")]
     async with environment(well_behaved(subtask("T1"))) as opened:
-        await client.start_workflow(
-            Supervisor.run,
-            SessionRequest(goal="What is known?", approval="plan"),
-            id=(session_id := f"run-{uuid4().hex[:8]}"),
-            task_queue=opened.chargehand.task_queue,
-            search_attributes=TypedSearchAttributes(before),
-        )
-        [found] = await eventually(lambda: listed(opened.chargehand, session_id, waiting=True))
+        request = SessionRequest(goal="What is known?", approval="plan")
+        session = await start_plainly(opened, request, search_attributes=TypedSearchAttributes(before))
+        [found] = await eventually(lambda: listed(opened.chargehand, session.id, waiting=True))
 
     assert (found.step, found.stop_reason) == ("awaiting_approval", "")
 

@@ -37,7 +37,6 @@ from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, say, subtask, use
 from tests.workflows.conftest import DESK, OpenEnvironment, connect
 from tests.workflows.test_tool_approval import desk
-from workflows import run_end
 
 pytestmark = pytest.mark.real_server
 
@@ -147,11 +146,9 @@ async def test_a_trace_contains_the_arguments_and_results_of_tools(environment: 
     assert found.events[int(number) - 1].activity_task_scheduled_event_attributes.activity_type.name == "use_tool"
 
 
-async def test_events_continue_across_continue_as_new(
-    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("short_histories")
+async def test_events_continue_across_continue_as_new(environment: OpenEnvironment) -> None:
     """A session is followed from run to run, and a cursor of any run is valid."""
-    monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
     chain = [subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 4)]
     async with environment(Script().plan(*chain)) as opened:
         session = await opened.chargehand.start(GOAL)
@@ -213,11 +210,8 @@ async def test_a_report_is_streamed_while_it_is_written(environment: OpenEnviron
         rest = [event for event in await events_of(session, texts[0].cursor) if isinstance(event, TextEvent)]
         answer = (await session.result()).answer
 
-    assert [(each.draft, each.offset, each.text) for each in texts] == [
-        (1, 0, "All of it\n"),
-        (1, 10, 'is "kno'),
-        (1, 17, 'wn".'),
-    ]
+    parts = [(each.draft, each.offset, each.text) for each in texts]
+    assert parts == [(1, 0, "All of it\n"), (1, 10, 'is "kno'), (1, 17, 'wn".')]
     assert "".join([texts[0].text, *(each.text for each in rest)]) == answer
 
 
@@ -230,9 +224,8 @@ async def test_a_reply_is_streamed_while_it_is_written(client: Client, tmp_path:
         return Held(say("Good morning."), begun)
 
     script = Script().replies("Hello", begin).replies("Bye", say("Goodbye."))
-    async with open_environment(
-        client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
-    ) as opened:
+    crews = (crew_folder(tmp_path, "desk", **DESK),)
+    async with open_environment(client, tmp_path, script, own_crews=crews, acting=("refund",)) as opened:
         talk = await opened.chargehand.converse(crew="desk")
         replies = [asyncio.create_task(talk.say(text="Hello"))]
         texts: list[TextEvent] = []
@@ -246,11 +239,8 @@ async def test_a_reply_is_streamed_while_it_is_written(client: Client, tmp_path:
                 break
         said = [(await asyncio.wait_for(each, 20)).text for each in replies]
 
-    assert [(each.subtask, each.draft, each.offset, each.text) for each in texts] == [
-        ("m1", 1, 0, "Good mo"),
-        ("m1", 1, 7, "rning."),
-        ("m2", 1, 0, "Goodbye."),
-    ]
+    parts = [(each.subtask, each.draft, each.offset, each.text) for each in texts]
+    assert parts == [("m1", 1, 0, "Good mo"), ("m1", 1, 7, "rning."), ("m2", 1, 0, "Goodbye.")]
     assert said == ["Good morning.", "Goodbye."]
 
 

@@ -25,9 +25,7 @@ TWO = Script().plan(*topics(2))
 
 @pytest.mark.parametrize("is_nested", [False, True])
 async def test_a_report_is_graded_by_each_criterion(run: RunSession, *, is_nested: bool) -> None:
-    """One more turn grades what the reader sees: the report with its citations, and its sources' text. A nested session
-    is not graded.
-    """
+    """One more turn grades what the reader sees, with the sources' text; a nested session is not graded."""
     nested = subtask("T1", "supervisor", instruction="Look into the notice as a whole.")
     script = ONE.plan(nested, goal=GOAL.goal) if is_nested else ONE
     result, opened = await run(script.on("grade", graded("", "")), GOAL)
@@ -134,9 +132,7 @@ def _omitting(pattern: str) -> Callable[[ModelCall], JudgeClaimsAnswer]:
 async def test_a_claim_is_supported_only_if_code_and_judge_agree(
     run: RunSession, judge: Turn, true: Verification, false: Verification
 ) -> None:
-    """A judge that agrees with everything also agrees with objections that code finds. Without a verdict a claim is
-    only cited, and so it is if no verdict dismisses an objection.
-    """
+    """Without a verdict on a claim, or one that dismisses an objection that code finds, the claim is only cited."""
     text = f"{TRUE}\n\n{FALSE}\n\nI hope this helps."
     result, opened = await run(_written(text, text).on("judge_claims", judge), CLAIMS_GOAL)
 
@@ -148,9 +144,7 @@ async def test_a_claim_is_supported_only_if_code_and_judge_agree(
 
 
 async def test_a_claim_that_its_source_contradicts_is_returned_once(run: RunSession) -> None:
-    """The writer is told which claim and why; corrections count, repeats are shown as contradicted. A revision that is
-    no better is dropped, and its cost is waste.
-    """
+    """The writer is told why; a repeat is shown as contradicted, and a revision that is no better is waste."""
     judge = claim_judge(verdict="contradicts", of="It costs 3")
     wrong, right = "It costs 3 [S1.1].", TRUE
     corrected, opened = await run(_written(wrong, right).on("judge_claims", judge), CLAIMS_GOAL)

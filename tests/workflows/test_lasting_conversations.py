@@ -89,9 +89,7 @@ async def test_a_long_conversation_survives_restarts_and_days_of_waiting(
 
 
 async def test_the_slack_recipe_maps_a_thread_to_one_conversation(desk: Desk) -> None:
-    """The code is the page's: an event that Slack repeats is the same message, two at once are both answered, and after
-    server and worker are lost a repeated event gets its earlier reply.
-    """
+    """An event that Slack repeats is one message, even after server and worker are lost; two at once are answered."""
     names: dict[str, Any] = {}
     [recipe] = re.findall(r"^```python\n(.*?)^```$", SLACK.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     exec(compile(recipe, str(SLACK), "exec"), names)

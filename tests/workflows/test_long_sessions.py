@@ -26,19 +26,12 @@ GOAL = SessionRequest(goal="What do the documents say?", review="always", limits
 TWIN = subtask("T1").instruction
 
 
-@pytest.fixture
-def short_histories(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every run end after a subtask or two."""
-    monkeypatch.setattr(run_end, "MOST_EVENTS", 20)
-
-
 def _one_after_another(count: int) -> Script:
     return Script().plan(*(subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, count + 1)))
 
 
 def _eventful() -> Script:
-    """Have an invalid plan corrected, a nested session, a refusal, a duplicate of the first subtask, and a review that
-    finds a contradiction and something missing."""
+    """Have a plan corrected, a nested session, a refusal, a duplicate, and a review that adds what is missing."""
     nested = subtask("N1", agent="supervisor", after=["T1"], instruction=NESTED)
     chain = (subtask("T1"), nested, subtask("T2", agent="analyst", after=["N1"]), subtask("T3", after=["T2"]))
     script = Script().plans(plan(subtask("T1", agent="nobody")), plan(*chain))

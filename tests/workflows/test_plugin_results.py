@@ -59,8 +59,5 @@ async def test_a_plugin_hook_result_of_the_wrong_type_fails_the_session(
         installed.cache_clear()
 
     assert getattr(failed.value, "error_type", ErrorType.INTERNAL) is ErrorType.INTERNAL
-    assert (
-        str(failed.value)
-        .removeprefix(f"{ErrorType.INTERNAL}: ")
-        .startswith(f"The plug-in '{__name__}': its hook {hook} returned an unusable value: ")
-    )
+    message = str(failed.value).removeprefix(f"{ErrorType.INTERNAL}: ")
+    assert message.startswith(f"The plug-in '{__name__}': its hook {hook} returned an unusable value: ")

@@ -1,6 +1,6 @@
 """An agent that answers in prose where JSON is required, on both vendors' wires."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -10,16 +10,7 @@ import pytest
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from tests.in_memory_temporal import in_memory_client
-from tests.scripted_provider import (
-    Respond,
-    ScriptedProvider,
-    ScriptedReply,
-    ScriptedRequest,
-    answer,
-    plan,
-    saying,
-    subtask,
-)
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, plan, saying, subtask
 from worker.composition import compose
 from worker.settings import Settings
 
@@ -47,7 +38,7 @@ async def run(wire: str, folder: Path, *scripts: Sequence[ScriptedReply]) -> lis
     return ended
 
 
-def _agent(replies: Sequence[ScriptedReply]) -> Respond:
+def _agent(replies: Sequence[ScriptedReply]) -> Callable[[ScriptedRequest], ScriptedReply]:
     agent = iter(replies)
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
@@ -60,9 +51,7 @@ def _agent(replies: Sequence[ScriptedReply]) -> Respond:
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_an_answer_in_prose_is_kept_as_partial(wire: str, tmp_path: Path) -> None:
-    """The agent gets its own words back once, to put them into JSON; otherwise they are a partial outcome with a gap.
-    Text around valid JSON is fine; broken JSON is not prose.
-    """
+    """The agent may first put its words into JSON; text around valid JSON is fine, and broken JSON is not prose."""
     better, draft = f"{PROSE} That is the end of May.", answer("Three months.")
     around = saying(f"I have read clause 4.\n```json\n{draft.text}\n```\nThat is all.")
     replies = ([saying(PROSE), saying(better)], [saying(PROSE), draft], [around], [saying(draft.text[:-1])] * 8)

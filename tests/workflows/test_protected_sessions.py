@@ -18,7 +18,6 @@ from activities.models.failures import ProviderError, ProviderFault
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionFailed
-from chargehand.interface import Supervisor
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import StorageNotSet
 from chargehand.payloads.storage import PayloadDirectory, Storage
@@ -31,7 +30,7 @@ from tests.environment import open_environment
 from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, cite, report, subtask, use
 from tests.waiting import eventually, until, until_state
-from tests.workflows.conftest import connect
+from tests.workflows.conftest import connect, start_plainly
 
 OLD, NEW = {"old": bytes(range(32))}, {"new": bytes(range(32, 64))}
 CANARY = "canary-7f3a"
@@ -154,13 +153,9 @@ async def _is_failing(client: Client, session: Session) -> bool:
 async def _start_held(starter: Client, folder: Path) -> tuple[Session, str]:
     """Start a session that waits for approval without a worker; return it and its task queue."""
     async with open_environment(starter, folder, SINGING) as opened:
-        workflow_id, second = f"held-{uuid4().hex[:8]}", timedelta(seconds=1)
         request = SessionRequest(goal="What is it? " + "x" * 1_000, approval="plan")
         # Retry failed workflow tasks after one second instead of ten.
-        await starter.start_workflow(
-            Supervisor.run, request, id=workflow_id, task_queue=opened.chargehand.task_queue, task_timeout=second
-        )
-        session = opened.chargehand.session(workflow_id)
+        session = await start_plainly(opened, request, task_timeout=timedelta(seconds=1))
         await until_state(session, "awaiting_approval")
         return session, opened.chargehand.task_queue
 

@@ -220,10 +220,8 @@ async def test_updates_can_be_sent_with_the_temporal_cli(
     assert first.stop_reason == "finish_now"
     assert second.follows == "ports"
     assert len(opened.tools["refund"].calls) == 1
-    assert {each.goal for each in listed} == {
-        "Who runs the largest ports of Europe?",
-        "And which of them is the oldest?",
-    }
+    goals = {each.goal for each in listed}
+    assert goals == {"Who runs the largest ports of Europe?", "And which of them is the oldest?"}
 
 
 @pytest.mark.real_server

@@ -40,7 +40,7 @@ from tests.scripted_model import (
     work_task,
 )
 from tests.waiting import until_state
-from tests.workflows.conftest import OpenEnvironment, RunSession
+from tests.workflows.conftest import OpenEnvironment, RunSession, scheduled_in
 
 GOAL = SessionRequest(goal="Write to the tenants about the notice.", crew="office", review="never")
 LONG = "The notice is three months. " * 2_800
@@ -68,14 +68,10 @@ def at_length(content: str) -> BaseModel:
 
 async def test_an_agent_can_recall_its_inputs_in_full(run: RunSession, crew_folder: Path) -> None:
     """It can read a direct or indirect input that its task shows shortened, page by page, with its sources."""
-    script = (
-        Script()
-        .plan(subtask("T1"), subtask("T2"), subtask("T3", "writer", ["T1"]), subtask("T4", "writer", ["T3"]))
-        .work("T1", use("search_documents"), at_length(LONG))
-        .work("T3", recall("T1"), recall("T1", 2), recall("T2"), answer("Three months."))
-        .work("T4", recall("T1", 4), answer("Dear tenants."))
-        .synthesis(report("Done."))
-    )
+    chain = (subtask("T1"), subtask("T2"), subtask("T3", "writer", ["T1"]), subtask("T4", "writer", ["T3"]))
+    script = Script().plan(*chain).work("T1", use("search_documents"), at_length(LONG)).synthesis(report("Done."))
+    script = script.work("T3", recall("T1"), recall("T1", 2), recall("T2"), answer("Three months."))
+    script = script.work("T4", recall("T1", 4), answer("Dear tenants."))
     result, opened = await run(script, GOAL, own_crews=(crew_folder,))
 
     assert [record.state for record in result.subtasks] == ["success"] * 4
@@ -222,10 +218,8 @@ async def test_a_second_attempt_gets_the_notes_of_the_first(environment: OpenEnv
 
     assert isinstance(second.task, WorkTask)
     assert second.task.notes == (Note(claim="It says so.", source=QUOTED),)
-    assert (
-        f"- It says so. [p1] Quote: {QUOTED.quote}\n</data>\n\nSources of these:\n<data>\n[p1] {READ.ref} A title"
-        in second.messages[0].text
-    )
+    noted = f"- It says so. [p1] Quote: {QUOTED.quote}\n</data>"
+    assert f"{noted}\n\nSources of these:\n<data>\n[p1] {READ.ref} A title" in second.messages[0].text
     assert result.sources == (QUOTED,)
 
 
@@ -281,11 +275,7 @@ async def test_each_turn_sees_the_whole_conversation_but_sends_only_new_rounds(e
         history = await handle.fetch_history()
 
     asked = opened.model.tasks(WorkTask)
-    sent = [
-        event.activity_task_scheduled_event_attributes.input.ByteSize()
-        for event in history.events
-        if event.activity_task_scheduled_event_attributes.activity_type.name == "take_turn"
-    ]
+    sent = [each.input.ByteSize() for each in scheduled_in(history) if each.activity_type.name == "take_turn"]
     assert [len(task.rounds) for task in asked] == list(range(_ROUNDS + 1))
     assert [past.calls[0].arguments["query"] for past in asked[-1].rounds] == [
         f"search_documents 1 {number}" for number in range(_ROUNDS)
@@ -343,9 +333,7 @@ async def run(folder: Path, compaction: Turn) -> tuple[Report, ScriptedModel, li
 
 
 async def test_a_long_conversation_is_compacted(tmp_path: Path) -> None:
-    """Before the window fills, the agent summarises; the next turn sees summary and notes, and may cite earlier sources
-    by their numbers.
-    """
+    """Before the window fills, the agent summarises; later turns may cite earlier sources by their numbers."""
     noted = NoteDraft(claim="It says so.", ref=READ.ref, quote=QUOTED.quote)
     invented = NoteDraft(claim="It says more.", ref="nowhere.md", quote="more")
 
@@ -367,8 +355,7 @@ async def test_a_long_conversation_is_compacted(tmp_path: Path) -> None:
 
 
 def assert_continues_the_conversation(model: ScriptedModel) -> None:
-    """The summarising turn repeats the preceding prompt word for word, so that the provider's cache applies, and allows
-    no tools."""
+    """The summarising turn repeats the preceding prompt, for the provider's cache, and allows no tools."""
     position = next(number for number, call in enumerate(model.calls) if isinstance(call.task, CompactTask))
     before, summing_up = model.calls[position - 1], model.calls[position]
     assert summing_up.messages[: len(before.messages)] == before.messages

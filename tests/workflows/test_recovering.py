@@ -23,6 +23,7 @@ from tests.environment import TOOLS, Backends
 from tests.in_memory_temporal import in_memory_client
 from tests.scripted_model import COST, Script, ScriptedTool, Turn, answer, found, plan, reply, subtask, topics, use
 from tests.scripted_provider import ScriptedProvider, canned_session, error
+from tests.waiting import runs_of
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from worker.settings import Settings
 from workflows.budget.estimates import worst_case
@@ -190,10 +191,7 @@ async def test_concurrent_starts_with_one_id_are_one_session(environment: OpenEn
         reports = await asyncio.gather(*(session.result() for session in started))
         later = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(10)))
         reports += await asyncio.gather(*(session.result() for session in later))
-        executions = [
-            execution.status
-            async for execution in opened.chargehand.client.list_workflows(f"WorkflowId = '{session_id}'")
-        ]
+        executions = [each.status for each in await runs_of(opened.chargehand.client, session_id)]
 
     assert len(reports) == 60
     assert len({one.model_dump_json() for one in reports}) == 1
@@ -224,17 +222,10 @@ async def test_a_fallback_provider_takes_over_from_an_unavailable_one(tmp_path: 
         ScriptedProvider(script) as second,
         AsyncExitStack() as closing,
     ):
-        settings = Settings.model_validate(
-            {
-                "state_dir": tmp_path,
-                "anthropic_api_key": "a",
-                "anthropic_base_url": first.base_url,
-                "openai_base_url": second.openai_url,
-                "fallback_provider": "openai_compatible",
-                "fallback_models": dict.fromkeys(Tier, "house"),
-                "prices": {"house": (20, 60)},
-            }
-        )
+        urls = {"anthropic_base_url": first.base_url, "openai_base_url": second.openai_url}
+        fallback = {"fallback_provider": "openai_compatible", "fallback_models": dict.fromkeys(Tier, "house")}
+        own = {"state_dir": tmp_path, "anthropic_api_key": "a", "prices": {"house": (20, 60)}}
+        settings = Settings.model_validate(own | urls | fallback)
         models = build_models(settings, "anthropic", closing)
         tools = {name: ScriptedTool(name, found(f"{name}.md#L1", "read")) for name in TOOLS}
         backends = Backends(models.adapter, {**tools}, models.cards, fallback=models.fallback)

@@ -70,9 +70,7 @@ _SETTLED = disagreement(HEIGHT, "T1: 3", "T2: 4", resolution="T1 measured withou
 async def test_a_decided_contradiction_is_not_judged_again(
     run: RunSession, turn: str, reply: BaseModel, stated: list[str]
 ) -> None:
-    """Figures that can both be right are no contradiction, even if the writer repeats it; what the supervisor resolves
-    is reported as resolved.
-    """
+    """Figures that can both be right are no contradiction; what the supervisor resolves is reported as resolved."""
     repeated = report("3 or 4 metres.").model_copy(update={"contradictions": [disagreement(HEIGHT, "T1: 3", "T2: 4")]})
     result, opened = await run(_said("4 metres").on(turn, reply).synthesis(repeated), GOAL)
 
@@ -98,23 +96,18 @@ IN_TURN = Script().plan(subtask("T1"), subtask("T2", agent="analyst", after=["T1
 
 
 @pytest.mark.parametrize(
-    ("first", "reviews", "kinds"),
-    [
-        pytest.param(answer("Known."), 2, ["plan", "work", "work", "synthesis"], id="nothing new"),
-        pytest.param(
-            answer("Known.", gaps=["the year"]), 2, ["plan", "work", "review", "work", "synthesis"], id="a gap"
-        ),
-        pytest.param(answer("Known.", gaps=["the year"]), 1, ["plan", "work", "work", "synthesis"], id="kept"),
-    ],
+    ("gaps", "reviews", "looks"),
+    [([], 2, []), (["the year"], 2, ["review"]), (["the year"], 1, [])],
+    ids=["nothing new", "a gap", "kept"],
 )
 async def test_new_findings_are_reviewed_before_the_next_wave(
-    run: RunSession, first: BaseModel, reviews: int, kinds: list[str]
+    run: RunSession, gaps: list[str], reviews: int, looks: list[str]
 ) -> None:
     """This happens only if a review remains for the end of the plan."""
     request = GOAL.model_copy(update={"limits": GOAL.limits.model_copy(update={"max_reviews": reviews})})
-    _, opened = await run(IN_TURN.work("T1", first), request)
+    _, opened = await run(IN_TURN.work("T1", answer("Known.", gaps=gaps)), request)
 
-    assert _kinds(opened.model.calls) == kinds
+    assert _kinds(opened.model.calls) == ["plan", "work", *looks, "work", "synthesis"]
 
 
 async def test_subtasks_added_by_a_mid_plan_review_run_with_the_rest(run: RunSession) -> None:

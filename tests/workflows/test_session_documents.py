@@ -73,15 +73,9 @@ def _lost(folder: Path) -> list[str]:
     (folder / "link.md").symlink_to("/etc/passwd")
     os.mkfifo(folder / "pipe.md")
     digest = hashlib.sha256(b"never uploaded").hexdigest()
-    names = ("missing.md", "dangling.md", "link.md", "pipe.md")
-    return [
-        *(f"file:{folder}/{name}" for name in names),
-        "file:/etc/passwd",
-        f"file:{folder}/../{folder.name}-elsewhere.md",
-        f"artifact:{digest}/upload.md",
-        f"artifact:{digest}/folder/",
-        "https://127.0.0.1:9/page.html",
-    ]
+    names = ("missing.md", "dangling.md", "link.md", "pipe.md", f"../{folder.name}-elsewhere.md")
+    uploads = (f"artifact:{digest}/upload.md", f"artifact:{digest}/folder/")
+    return [*(f"file:{folder}/{name}" for name in names), "file:/etc/passwd", *uploads, "https://127.0.0.1:9/page.html"]
 
 
 async def _readable(library: DocumentLibrary, documents: tuple[str, ...]) -> set[str]:

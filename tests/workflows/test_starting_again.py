@@ -10,25 +10,20 @@ import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.workflowservice.v1 import (
-    PauseWorkflowExecutionRequest,
-    ResetWorkflowExecutionRequest,
-    UnpauseWorkflowExecutionRequest,
-)
+from temporalio.api.workflowservice import v1
 from temporalio.client import Client
 
 from chaos.proxy import open_proxy
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionNotFound
-from chargehand.interface import Supervisor
 from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType
 from tests.parameters import first_fast
 from tests.scripted_model import COST, Held, Script, answer, subtask, topics
 from tests.waiting import until, until_state
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, start_plainly
 
 pytestmark = pytest.mark.real_server
 _GOAL = "What is there to know?"
@@ -75,19 +70,11 @@ async def _result(chargehand: Chargehand, session_id: str) -> object:
 @pytest.mark.slow
 async def test_each_run_of_a_cron_is_another_session(client: Client, environment: OpenEnvironment) -> None:
     """The second run starts its own children instead of losing every subtask as a duplicate."""
-    session_id = f"cron-{uuid4().hex[:8]}"
     async with environment(_SCRIPT) as running:
-        handle = await client.start_workflow(
-            Supervisor.run,
-            SessionRequest(goal=_GOAL),
-            id=session_id,
-            task_queue=running.chargehand.task_queue,
-            cron_schedule="@every 1s",
-        )
-
+        session = await start_plainly(running, SessionRequest(goal=_GOAL), cron_schedule="@every 1s")
         await until(lambda: running.model.replies >= 2 * _PAID_TURNS, 30)
-        await handle.terminate()
-        children = [each async for each in client.list_workflows(f"WorkflowId STARTS_WITH '{session_id}/'")]
+        await client.get_workflow_handle(session.id).terminate()
+        children = [each async for each in client.list_workflows(f"WorkflowId STARTS_WITH '{session.id}/'")]
 
     assert len({each.id for each in children}) >= 2
 
@@ -100,13 +87,10 @@ async def reset(client: Client, session: Session, to: Callable[[HistoryEvent], b
     """Reset a session to the first workflow task that completed after an event."""
     history = await client.get_workflow_handle(session.id).fetch_history()
     after = next(event.event_id for event in history.events if to(event))
-    point = next(
-        event.event_id
-        for event in history.events
-        if event.event_id > after and event.HasField("workflow_task_completed_event_attributes")
-    )
+    completed = (each for each in history.events if each.HasField("workflow_task_completed_event_attributes"))
+    point = next(event.event_id for event in completed if event.event_id > after)
     await client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
+        v1.ResetWorkflowExecutionRequest(
             namespace=client.namespace,
             workflow_execution=WorkflowExecution(workflow_id=session.id),
             reason="a test",
@@ -140,12 +124,12 @@ async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) 
 async def paused(client: Client, workflow_id: str) -> AsyncGenerator[None]:
     """Pause a workflow for the duration of the block, as an operator does with `temporal workflow pause`."""
     named = {"namespace": client.namespace, "workflow_id": workflow_id, "reason": "a test"}
-    pause = PauseWorkflowExecutionRequest(**named, request_id=str(uuid4()))
+    pause = v1.PauseWorkflowExecutionRequest(**named, request_id=str(uuid4()))
     await client.workflow_service.pause_workflow_execution(pause)
     try:
         yield
     finally:
-        unpause = UnpauseWorkflowExecutionRequest(**named, request_id=str(uuid4()))
+        unpause = v1.UnpauseWorkflowExecutionRequest(**named, request_id=str(uuid4()))
         await client.workflow_service.unpause_workflow_execution(unpause)
 
 

@@ -78,10 +78,8 @@ async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvi
     assert calls_before == 1
     assert isinstance(shown, Plan)
     assert (status.goal, shown.final_instruction) == (GOAL.goal, "Briefly.")
-    assert [(each.id, each.agent, each.depends_on) for each in shown.subtasks] == [
-        ("T1", "reader", ()),
-        ("T2", "analyst", ("T1",)),
-    ]
+    planned = [(each.id, each.agent, each.depends_on) for each in shown.subtasks]
+    assert planned == [("T1", "reader", ()), ("T2", "analyst", ("T1",))]
     assert shown.subtasks[0].instruction == subtask("T1").instruction
     assert [(record.id, record.state) for record in result.subtasks] == [("E1", "success")]
 
@@ -191,9 +189,7 @@ async def _asks(session: Session, *subtasks: str) -> bool:
 
 
 async def test_an_agents_question_is_in_the_status_until_it_is_answered(environment: OpenEnvironment) -> None:
-    """The next instruction has the answer, and siblings do not wait. Subtasks without an open question take none: the
-    error names those that have one.
-    """
+    """The next instruction has the answer; subtasks without an open question take none, and siblings do not wait."""
     held = Held(answer("Known."))
     async with environment(unsure("T1").work(MEANT, held)) as opened:
         session = await opened.chargehand.start(UNSURE.model_copy(update={"answer_within": timedelta(minutes=4)}))

@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
@@ -18,17 +17,16 @@ from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, PendingCall, Report, RewordSubtask, SessionRequest, Trace
+from chargehand.contracts import Limits, PendingCall, RewordSubtask, SessionRequest, Trace
 from chargehand.errors import UpdateRefused
 from chargehand.record import FOLDER, Record
 from chargehand.session import Session
 from chargehand.visibility import describe
-from chargehand.wire import WorkflowType
 from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, request_tools, subtask
 from tests.waiting import eventually, until, until_state
-from tests.workflows.conftest import OpenEnvironment, server_of
+from tests.workflows.conftest import OpenEnvironment, server_of, start_plainly
 from tests.workflows.test_starting_again import reset
 from workflows import options
 
@@ -98,9 +96,8 @@ async def test_a_call_is_made_as_approved_or_edited_or_not_at_all(desk: Desk) ->
             await session.approve_call(calls[20], {"amount": "19"})
         await session.approve_call(calls[20], {"amount": 19})
         await session.reject_call(calls[30], "Too much.")
-        with pytest.raises(
-            UpdateRefused, match=f"'{calls[30].id}' does not wait for a decision; calls that do: {calls[10].id}"
-        ):
+        waits_not = f"'{calls[30].id}' does not wait for a decision; calls that do: {calls[10].id}"
+        with pytest.raises(UpdateRefused, match=waits_not):
             await session.approve_call(calls[30])
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         by_hand = {"call": calls[10].id, "hash": calls[10].hash, "decision": "approve"}
@@ -121,11 +118,7 @@ async def test_a_call_is_made_as_approved_or_edited_or_not_at_all(desk: Desk) ->
 
 async def test_a_call_within_its_rule_is_made_unless_a_judge_objects(desk: Desk) -> None:
     """A person sees calls beyond the rule, calls the judge does not expect, and calls no judge could or should read."""
-    rule = """tier = "small"\n[[agents.policy]]
-        tool = "refund"
-        approval = "auto"
-        within = { amount = 50 }
-        judged = true"""
+    rule = 'tool = "refund"\napproval = "auto"\nwithin = { amount = 50 }\njudged = true'
 
     def judge(call: ModelCall) -> Turn:
         assert isinstance(call.task, JudgeCallTask)
@@ -136,7 +129,7 @@ async def test_a_call_within_its_rule_is_made_unless_a_judge_objects(desk: Desk)
 
     asked = [*({"amount": amount} for amount in (10, 20, 30, 40, 60)), {"amount": 50, "note": "x" * 10_000}]
     script = refunding(request_tools(*(("refund", arguments) for arguments in asked)))
-    async with desk(script.on("judge_call", judge), rule) as opened:
+    async with desk(script.on("judge_call", judge), f'tier = "small"\n[[agents.policy]]\n{rule}') as opened:
         session = await opened.chargehand.start(GOAL)
         calls = await pending(session, 5)
         for call in calls:
@@ -156,12 +149,8 @@ async def test_a_call_within_its_rule_is_made_unless_a_judge_objects(desk: Desk)
 
 async def test_an_unapproved_call_expires_without_costing_agent_time(desk: Desk) -> None:
     """It is denied after `answer_within`, which may be longer than the agent's own time."""
-    request = GOAL.model_copy(
-        update={
-            "answer_within": timedelta(minutes=20),
-            "limits": Limits(subtask_deadline=timedelta(minutes=1), max_attempts=1),
-        }
-    )
+    limits = Limits(subtask_deadline=timedelta(minutes=1), max_attempts=1)
+    request = GOAL.model_copy(update={"answer_within": timedelta(minutes=20), "limits": limits})
     async with desk(refunding(request_tool("refund", amount=10)), 'approve = ["refund"]') as opened:
         session = await opened.chargehand.start(request)
         await pending(session, 1)
@@ -196,14 +185,8 @@ async def test_a_session_awaiting_approval_ends_before_its_execution_timeout(des
     """The wait ends early enough for the session to finish its work."""
     async with desk(refunding(request_tool("refund", amount=10)), 'approve = ["refund"]') as opened:
         request = GOAL.model_copy(update={"limits": Limits(deadline=timedelta(seconds=5))})
-        report = await opened.chargehand.client.execute_workflow(
-            WorkflowType.SUPERVISOR,
-            request,
-            id=f"ends-{uuid4().hex[:8]}",
-            task_queue=opened.chargehand.task_queue,
-            execution_timeout=timedelta(seconds=7),
-            result_type=Report,
-        )
+        session = await start_plainly(opened, request, execution_timeout=timedelta(seconds=7))
+        report = await session.result()
 
     assert [(each.kind, each.decision) for each in report.decisions] == [("call", "none")]
 
@@ -248,22 +231,10 @@ async def test_a_policy_holds_across_parallel_subtasks_and_nested_sessions(desk:
 @pytest.mark.real_server
 async def test_a_call_with_a_prerequisite_is_refused_until_that_succeeds(desk: Desk) -> None:
     """The check must have succeeded for the same order; the call made again is then not a repetition."""
-    policy = """
-    [[agents.policy]]
-    tool = "fraud_check"
-    [[agents.policy]]
-    tool = "refund"
-    after = "fraud_check"
-    same = "order"
-    """
-    script = refunding(
-        request_tool("refund", order=7),
-        request_tool("fraud_check", order=8),
-        request_tool("refund", order=7),
-        request_tool("fraud_check", order=7),
-        request_tool("refund", order=7),
-    )
-    async with desk(script, policy) as opened:
+    policy = '[[agents.policy]]\ntool = "fraud_check"\n[[agents.policy]]\ntool = "refund"\n'
+    asked = [("refund", 7), ("fraud_check", 8), ("refund", 7), ("fraud_check", 7), ("refund", 7)]
+    script = refunding(*(request_tool(tool, order=order) for tool, order in asked))
+    async with desk(script, f'{policy}after = "fraud_check"\nsame = "order"') as opened:
         session = await opened.chargehand.start(GOAL)
         await asyncio.wait_for(session.result(), 60)
         trace = await session.trace()
@@ -322,20 +293,15 @@ async def test_a_person_decides_about_a_call_of_unknown_outcome(
         monkeypatch.setattr(opened.tools["refund"], "use", use)
         session = await opened.chargehand.start(GOAL)
         (doubtful,) = await pending(session, 1)
-        if decision == "reject":
-            await session.reject_call(doubtful, "It was booked.")
-        else:
-            await session.approve_call(doubtful)
+        is_made = decision == "approve"
+        await (session.approve_call(doubtful) if is_made else session.reject_call(doubtful, "It was booked."))
         result = await asyncio.wait_for(session.result(), 60)
 
     assert doubtful.is_doubtful
     assert len(calls) == (2 if decision == "approve" else 1)
     assert len(set(calls)) == 1
-    assert told(opened) == [
-        {"refunded": 10}
-        if decision == "approve"
-        else {"error": "A person has looked into whether this call was applied. It was booked."}
-    ]
+    booked = {"error": "A person has looked into whether this call was applied. It was booked."}
+    assert told(opened) == [{"refunded": 10} if decision == "approve" else booked]
     assert result.gaps == ()
 
 
@@ -385,10 +351,8 @@ async def test_a_call_that_cannot_be_recorded_is_reported_as_not_made(
 ) -> None:
     """No person is asked about it, the agent may make it again, and the report names calls that are missing."""
     monkeypatch.setattr(options, "_TOOL_RETRIES", RetryPolicy(maximum_attempts=1))
-    first, second = (
-        Held(request_tools(("refund", {"amount": 10}), ("refund", {"amount": 20}))),
-        Held(request_tool("refund", amount=10)),
-    )
+    first = Held(request_tools(("refund", {"amount": 10}), ("refund", {"amount": 20})))
+    second = Held(request_tool("refund", amount=10))
     async with desk(refunding(first, second), "") as opened:
         session = await opened.start(GOAL, until=first)
         with _without(tmp_path / FOLDER):

@@ -21,7 +21,7 @@ from chargehand_plugins import testing
 from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Script, ScriptedTool, answer, subtask, use
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, scheduled_in
 
 REQUEST = SessionRequest(goal="What do the documents say?", review="never")
 QUICK = "search_documents"
@@ -32,9 +32,8 @@ async def uses_of(opened: SessionEnvironment, session: Session) -> list[str]:
     """List the tools for which a session's subtask had a separate activity."""
     [record] = (await session.result()).subtasks
     history = await opened.chargehand.client.get_workflow_handle(record.workflow_id or "").fetch_history()
-    scheduled = [event.activity_task_scheduled_event_attributes for event in history.events]
-    used = [each.activity_id for each in scheduled if each.activity_type.name == ActivityType.USE_TOOL]
-    return [each.rpartition(".")[2] for each in used]
+    used = [each for each in scheduled_in(history) if each.activity_type.name == ActivityType.USE_TOOL]
+    return [each.activity_id.rpartition(".")[2] for each in used]
 
 
 @pytest.mark.real_server
@@ -49,10 +48,8 @@ async def test_a_quick_tool_needs_no_separate_activity(environment: OpenEnvironm
         assert await uses_of(opened, session) == []
     assert (len(opened.tools[QUICK].calls), report.usage.tool_calls) == (1, 1)
     assert [task.rounds[0].results[0].ok for task in opened.model.tasks(WorkTask)[1:]] == [True]
-    assert [(event.tool, event.state, event.subtask) for event in events] == [
-        (QUICK, "started", "T1"),
-        (QUICK, "completed", "T1"),
-    ]
+    shown = [(event.tool, event.state, event.subtask) for event in events]
+    assert shown == [(QUICK, "started", "T1"), (QUICK, "completed", "T1")]
     [step] = [step for step in trace.steps if step.kind == "tool"]
     assert (step.tool, step.state, step.id.rpartition("#")[2]) == (QUICK, "completed", f"turn-1/1.{QUICK}")
     assert step.arguments is not None

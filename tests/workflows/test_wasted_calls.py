@@ -42,10 +42,8 @@ async def test_a_successful_session_wastes_nothing_and_reports_every_limit(run: 
         "max_reviews": (0, 2),
     }
     timed = {name: use for name, use in uses.items() if name not in counted}
-    assert {name: allowed for name, (_, allowed) in timed.items()} == {
-        "deadline_seconds": 600,
-        "subtask_deadline_seconds": 300,
-    }
+    seconds = {name: allowed for name, (_, allowed) in timed.items()}
+    assert seconds == {"deadline_seconds": 600, "subtask_deadline_seconds": 300}
     assert len(uses) == len(Limits.model_fields) - 1  # all but on_limit
     assert timed["deadline_seconds"][0] == result.timing.wall.total_seconds()
     assert all(0 < used <= allowed for used, allowed in timed.values())
@@ -91,13 +89,8 @@ async def test_an_unaffordable_attempt_pauses_the_session(environment: OpenEnvir
 
 def _unanswered(*, billed: bool = True, retry: bool = True) -> ProviderError:
     fault = ProviderFault(provider="scripted", possibly_billed=billed)
-    return ProviderError(
-        "scripted did not answer (ReadTimeout).",
-        fault,
-        ErrorType.PROVIDER_UNAVAILABLE,
-        is_final=not retry,
-        retry_after=timedelta(milliseconds=10),
-    )
+    message, kind, wait = "scripted did not answer.", ErrorType.PROVIDER_UNAVAILABLE, timedelta(milliseconds=10)
+    return ProviderError(message, fault, kind, is_final=not retry, retry_after=wait)
 
 
 def _of_kind(result: Report, kind: str) -> Decimal:
@@ -146,10 +139,8 @@ async def test_a_turn_is_given_up_after_three_possibly_billed_calls(
 
     assert faults.injected == len(billed)
     assert len(opened.model.of_kind("work")) == faults.injected + 1
-    assert [(record.state, record.reason) for record in result.subtasks] == [
-        ("failure", "provider_unavailable"),
-        ("success", ""),
-    ]
+    ended = [(record.state, record.reason) for record in result.subtasks]
+    assert ended == [("failure", "provider_unavailable"), ("success", "")]
     assert result.answer == "All of it."
     assert result.usage.turns == 4
     least = sum(billed) * most_expensive(opened.model.of_kind("work")[0])

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
@@ -24,7 +23,7 @@ from chargehand.contracts import SessionRequest
 from chargehand.wire import ActivityType
 from tests.environment import open_environment
 from tests.scripted_model import Script, answer, request_tool, subtask, topics, use
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, scheduled_in
 from worker import workers
 from worker.composition import activity_slots, compose
 from worker.settings import Settings
@@ -50,14 +49,8 @@ async def test_model_written_code_runs_only_on_sandbox_workers(client: Client, t
         history = await client.get_workflow_handle(child).fetch_history()
         trace = await opened.chargehand.session(report.session).trace()
 
-    scheduled = [
-        each.activity_task_scheduled_event_attributes
-        for each in history.events
-        if each.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
-    ]
-    queues = {
-        each.activity_id.rpartition(".")[2]: each.task_queue.name for each in scheduled if "." in each.activity_id
-    }
+    scheduled = [each for each in scheduled_in(history) if "." in each.activity_id]
+    queues = {each.activity_id.rpartition(".")[2]: each.task_queue.name for each in scheduled}
     assert queues == {"query_data": queue, "run_code": f"{queue}-sandboxes"}
     assert (len(opened.tools["query_data"].calls), len(opened.tools["run_code"].calls)) == (1, 0)
     [computed] = [step.result for step in trace.steps if step.tool == "run_code"]
@@ -90,18 +83,9 @@ async def test_every_activity_has_the_operators_heartbeat_timeout(
         ids = (report.session, str(report.subtasks[0].workflow_id))
         histories = [await client.get_workflow_handle(each).fetch_history() for each in ids]
 
-    scheduled = [
-        event
-        for history in histories
-        for event in history.events
-        if event.HasField("activity_task_scheduled_event_attributes")
-    ]
-    assert {event.activity_task_scheduled_event_attributes.activity_type.name for event in scheduled} >= {
-        "take_turn",
-        "use_tool",
-    }
-    timeouts = {each.activity_task_scheduled_event_attributes.heartbeat_timeout.ToTimedelta() for each in scheduled}
-    assert timeouts == {timedelta(minutes=1)}
+    scheduled = [each for history in histories for each in scheduled_in(history)]
+    assert {each.activity_type.name for each in scheduled} >= {ActivityType.TAKE_TURN, ActivityType.USE_TOOL}
+    assert {each.heartbeat_timeout.ToTimedelta() for each in scheduled} == {timedelta(minutes=1)}
 
 
 @given(seconds=st.none() | st.integers(1, 300))
@@ -134,9 +118,7 @@ class _NoServer:
 async def test_a_session_without_documents_opens_in_its_first_workflow_task(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, fails: int
 ) -> None:
-    """What the worker knows itself takes no activity, with its events and a further task; a store that fails once costs
-    only one activity.
-    """
+    """What the worker knows itself takes no activity, and a store that fails once costs only one."""
     pin, failures = CrewVersions.pin, [OSError("the disk is full")] * fails
 
     async def failing(self: CrewVersions, name: str, digest: str = "") -> PinnedCrew | None:
@@ -150,9 +132,8 @@ async def test_a_session_without_documents_opens_in_its_first_workflow_task(
         answered = (await session.result()).answer
         history = await opened.chargehand.client.get_workflow_handle(session.id).fetch_history()
 
-    scheduled = [event.activity_task_scheduled_event_attributes for event in history.events]
     opening = [ActivityType.OPEN_SESSION] * fails
-    assert [each.activity_type.name for each in scheduled if each.activity_id] == [*opening, ActivityType.TAKE_TURN]
+    assert [each.activity_type.name for each in scheduled_in(history)] == [*opening, ActivityType.TAKE_TURN]
     assert answered == "Known."
 
 

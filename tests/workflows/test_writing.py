@@ -72,9 +72,8 @@ async def test_long_outcomes_are_shortened_but_keep_all_their_findings(
     assert (len(opened.model.tasks(CompressTask)), len(parts)) == (shortened, summaries)
     assert sum(len(given.outcome.findings) for given in last.outcomes) == 7
     assert last.sources[0].quotations[0].text == QUOTE
-    assert [(claim.text, claim.verification, claim.quote) for claim in result.claims] == [
-        ("From all of it.", "supported", QUOTE)
-    ]
+    claims = [(claim.text, claim.verification, claim.quote) for claim in result.claims]
+    assert claims == [("From all of it.", "supported", QUOTE)]
     assert result.answer == "From all of it [S1]."
     assert result.verification == "supported"
 
@@ -99,10 +98,8 @@ async def test_uncited_statements_are_sent_back_once_and_then_marked(run: RunSes
     assert again.first_version == "So it is [S1].\n\nIt rains."
     assert [problem.rpartition(": ")[2] for problem in again.problems] == ["It rains."]
     assert result.answer == "So it is [S1].\n\nIt pours. *(no source)*"
-    assert [(claim.text, claim.verification) for claim in result.claims] == [
-        ("So it is.", "supported"),
-        ("It pours.", "unsupported"),
-    ]
+    claims = [(claim.text, claim.verification) for claim in result.claims]
+    assert claims == [("So it is.", "supported"), ("It pours.", "unsupported")]
     assert result.verification == "unsupported"
 
 
@@ -123,9 +120,7 @@ DELIVERED = plan(*topics(2), strategy="deliver").model_copy(update={"deliver": "
 async def test_every_report_gets_the_same_checks_whoever_wrote_it(
     run: RunSession, planned: BaseModel, words: int | None, turns: int
 ) -> None:
-    """Uncited statements and a critic's problems are sent back once, an unmet criterion once more, and its claims are
-    judged.
-    """
+    """A critic's problems are sent back once, an unmet criterion once more, and its claims are judged."""
 
     def write(call: ModelCall) -> BaseModel:
         assert isinstance(call.task, SynthesisTask)

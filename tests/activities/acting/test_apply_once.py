@@ -111,14 +111,8 @@ def folder_of_records(tmp_path: Path) -> None:
 
 
 def spec(*, idempotent: bool = False, settles_within: float | None = None) -> ToolSpec:
-    return ToolSpec(
-        name="pay",
-        description="Pay.",
-        parameters={},
-        acts=True,
-        idempotent=idempotent,
-        settles_within_seconds=settles_within,
-    )
+    made = ToolSpec(name="pay", description="Pay.", parameters={}, acts=True, idempotent=idempotent)
+    return made.model_copy(update={"settles_within_seconds": settles_within})
 
 
 def begin_attempt(
@@ -265,11 +259,8 @@ def test_lookup_delay_is_twice_the_longest_recent_call() -> None:
         times.note("pay", timedelta(seconds=seconds))
     times.note("ship", timedelta(seconds=7))
 
-    assert [times.doubt(name) for name in ("pay", "ship", "book")] == [
-        timedelta(seconds=24),
-        SHORTEST_DOUBT,
-        SHORTEST_DOUBT,
-    ]
+    doubts = [times.doubt(name) for name in ("pay", "ship", "book")]
+    assert doubts == [timedelta(seconds=24), SHORTEST_DOUBT, SHORTEST_DOUBT]
 
 
 @dataclass
@@ -364,9 +355,7 @@ KNOWN = {
 async def test_a_lost_worker_never_makes_a_tool_act_twice(
     moment: str, monkeypatch: pytest.MonkeyPatch, *, shares_record: bool
 ) -> None:
-    """A call acts exactly once, or at most once and reported as unknown.
-    Workers that share no folder rely on heartbeats.
-    """
+    """It acts once, or at most once and reported as unknown; workers that share no folder rely on heartbeats."""
     tools = {
         "book": Acting(Service(), spec(), calls=1),
         "ship": LookingUp(Service(), spec(), calls=1),

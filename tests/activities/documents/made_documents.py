@@ -194,15 +194,9 @@ def slides() -> bytes:
     return _saved(presentation)
 
 
+_PREFIXES = {"office": "office", "text": "text", "table": "table", "drawing": "draw", "presentation": "p"}
 _ODF = " ".join(
-    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{of}:1.0"'
-    for name, of in (
-        ("office", "office"),
-        ("text", "text"),
-        ("table", "table"),
-        ("draw", "drawing"),
-        ("p", "presentation"),
-    )
+    f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name, prefix in _PREFIXES.items()
 )
 
 

@@ -53,13 +53,8 @@ def test_missing_uploads_are_reported_per_document(tmp_path: Path) -> None:
     gone = "0" * 64
     no_lists = [b"{}", b"[]", b"[" * 9_000, b"not json", b'{"format": "other", "files": []}', b"\xff\xfe"]
 
-    listing = sources.list(
-        [
-            *(f"artifact:{digest}/docs/" for digest in (gone, *map(store.put, no_lists))),
-            f"artifact:{gone}/a.md",
-            f"artifact:{store.put(b'B')}/b.md",
-        ]
-    )
+    folders = [f"artifact:{digest}/docs/" for digest in (gone, *map(store.put, no_lists))]
+    listing = sources.list([*folders, f"artifact:{gone}/a.md", f"artifact:{store.put(b'B')}/b.md"])
 
     assert [bool(file.problem) for file in listing.files] == [True] * 8 + [False]
     assert [file.name for file in listing.files[-3:]] == ["docs (7)", "a.md", "b.md"]

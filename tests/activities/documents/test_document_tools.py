@@ -31,15 +31,9 @@ async def _read(tmp_path: Path, arguments: dict[str, JsonValue], **files: str | 
 def every_kind(tmp_path_factory: pytest.TempPathFactory) -> tuple[DocumentLibrary, str]:
     """A library, and a folder with documents of every kind, some with names alike."""
     path = tmp_path_factory.mktemp("every-kind")
-    uri = folder(
-        path / "docs",
-        guide__md="# Guide\n\nFirst things.\nSecond things.\nThird things.",
-        manual__pdf=pdf(),
-        contract__docx=contract(),
-        list__xlsx=prices(),
-        plan__txt="A plan.",
-        plan__csv="day,task\n1,sail\n2,rest\n",
-    )
+    guide = "# Guide\n\nFirst things.\nSecond things.\nThird things."
+    uri = folder(path / "docs", guide__md=guide, manual__pdf=pdf(), contract__docx=contract(), list__xlsx=prices())
+    folder(path / "docs", plan__txt="A plan.", plan__csv="day,task\n1,sail\n2,rest\n")
     folder(path / "docs" / "trips", ferry__md="The ferry leaves at eight.")
     return library(path, path), uri
 
@@ -74,21 +68,15 @@ async def test_passages_of_one_page_form_one_source(tmp_path: Path) -> None:
     ]
 
 
-async def test_a_search_without_matches_is_a_successful_answer(tmp_path: Path) -> None:
-    """The agent learns that the documents do not contain the words, and is told to try others."""
+async def test_a_search_that_finds_nothing_says_what_to_do(tmp_path: Path) -> None:
+    """The agent is told to try other words, or to answer without documents if there are none."""
     answer = await _search(tmp_path, {"query": "moon", "document": ""}, a__md=HANDBOOK)
 
     note = "Nothing was found. Search again with other or fewer words."
-    assert answer == ToolAnswer(
-        output={"coverage": [], "documents_searched": 1, "words_found_nowhere": ["moon"], "note": note}
-    )
-
-
-async def test_searching_without_documents_says_that_there_are_none(tmp_path: Path) -> None:
-    """The agent is told to answer without them, so that it does not retry with other words."""
-    answer = await SearchDocuments(library(tmp_path)).use({"query": "x", "document": ""}, _context())
-
-    assert answer.output == {"error": "This session has no documents that can be read. Answer without them."}
+    counts: dict[str, JsonValue] = {"coverage": [], "documents_searched": 1, "words_found_nowhere": ["moon"]}
+    assert answer == ToolAnswer(output=counts | {"note": note})
+    without = await SearchDocuments(library(tmp_path)).use({"query": "x", "document": ""}, _context())
+    assert without.output == {"error": "This session has no documents that can be read. Answer without them."}
 
 
 async def test_reading_continues_where_it_stopped(tmp_path: Path) -> None:

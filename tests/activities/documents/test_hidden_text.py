@@ -114,7 +114,5 @@ async def test_charts_and_diagrams_on_a_slide_are_read(tmp_path: Path) -> None:
     """Figures are placed below their categories, missing ones stay empty, and hidden slides are marked."""
     [read] = await texts_of(tmp_path, a__pptx=_slides())
 
-    assert (
-        read
-        == "(hidden slide)\nDescribed: A way to ask\nOccupied\n | May | June | July\nBerths | 12 |  | 34.5\nAsk first"
-    )
+    chart = "Occupied\n | May | June | July\nBerths | 12 |  | 34.5"
+    assert read == f"(hidden slide)\nDescribed: A way to ask\n{chart}\nAsk first"

@@ -54,10 +54,8 @@ def test_passages_carry_their_headings() -> None:
         "prose",
     )
 
-    assert [(span.heading, span.first) for span in markdown] == [
-        ("Guide > First steps", 5),
-        ("Guide > The run_all command > Deep", 11),
-    ]
+    headings = [(span.heading, span.first) for span in markdown]
+    assert headings == [("Guide > First steps", 5), ("Guide > The run_all command > Deep", 11)]
     assert [span.heading for span in prose] == ["Guide > First steps", "Guide > Other"]
 
 

@@ -126,13 +126,9 @@ async def test_pictures_in_a_docx_appear_at_their_place(tmp_path: Path) -> None:
     answer = await _read(tmp_path, uri, "q3.docx")
     contents = [await opened.picture(name) for name in answer.pictures]
 
-    pictured = (
-        "A picture of 400 × 200 pixels.",
-        "Signed",
-        "Described: The seal of the harbour",
-        "A picture of 90 × 80 pixels.",
-    )
-    read = "\n".join(("Results", "The chart shows the quarter.", *pictured, "The end."))
+    above = ("Results", "The chart shows the quarter.", "A picture of 400 × 200 pixels.")
+    below = ("Signed", "Described: The seal of the harbour", "A picture of 90 × 80 pixels.", "The end.")
+    read = "\n".join((*above, *below))
     assert [source.quote for source in answer.sources] == [read]
     assert answer.pictures == ("q3.docx#paragraph=3", "q3.docx#paragraph=6")
     assert all(content and PLACE.encode() not in content for content in contents)

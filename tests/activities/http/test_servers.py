@@ -172,12 +172,8 @@ def _allowed(url: str) -> frozenset[str]:
 
 
 def _use_bucket(scheme: str, url: str) -> None:
-    settings = {
-        "AWS_ACCESS_KEY_ID": "k",
-        "AWS_SECRET_ACCESS_KEY": "k",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "STORAGE_EMULATOR_HOST": url,
-    }
+    settings = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "k", "AWS_EC2_METADATA_DISABLED": "true"}
+    settings["STORAGE_EMULATOR_HOST"] = url
     with (
         patch.dict("os.environ", settings),
         patch.object(gcs, "_RETRY", None),

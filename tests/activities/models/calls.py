@@ -79,6 +79,7 @@ def a_call(
 
 
 AnyModel = AnthropicModel | OpenAIResponsesModel | OpenAIChatModel
+Opened = tuple[ScriptedProvider, AnyModel]
 ADAPTERS: dict[Wire, type[AnyModel]] = {
     "anthropic": AnthropicModel,
     "responses": OpenAIResponsesModel,
@@ -100,9 +101,7 @@ def an_adapter(wire: Wire, address: str, *, verify: ssl.SSLContext | bool = Fals
 
 
 @asynccontextmanager
-async def a_provider(
-    wire: Wire, respond: Respond, *, streams: bool = True, **options: Any
-) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
+async def a_provider(wire: Wire, respond: Respond, *, streams: bool = True, **options: Any) -> AsyncGenerator[Opened]:
     async with ScriptedProvider(respond, streams=streams) as server:
         model = an_adapter(wire, server.base_url, **options)
         try:

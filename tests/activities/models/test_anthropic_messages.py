@@ -69,16 +69,9 @@ def message(content: Sequence[Mapping[str, object]], stop_reason: str) -> Script
 
 async def test_every_stop_reason_is_mapped() -> None:
     """Truncated and refused replies are not used as answers; an unknown stop reason counts as an answer."""
-    cases = [
-        ("end_turn", "answer"),
-        ("stop_sequence", "answer"),
-        ("max_tokens", "truncated"),
-        ("model_context_window_exceeded", "truncated"),
-        ("pause_turn", "truncated"),
-        ("refusal", "refused"),
-        ("something_new", "answer"),
-    ]
-    for stop_reason, stop in cases:
+    answered, cut = ("end_turn", "stop_sequence", "something_new"), ("max_tokens", "pause_turn")
+    cases = dict.fromkeys(answered, "answer") | dict.fromkeys((*cut, "model_context_window_exceeded"), "truncated")
+    for stop_reason, stop in (cases | {"refusal": "refused"}).items():
         reply = await reply_to("anthropic", message([{"type": "text", "text": "{}"}], stop_reason))
         assert reply.stop == stop
 

@@ -70,11 +70,8 @@ async def test_gemini_tool_calls_are_separated_and_returned_signed() -> None:
         )
         await model.complete(CALL.model_copy(update={"messages": (*CALL.messages, *rounds)}))
 
-    assert [(call.id, call.arguments) for call in asked.tool_calls] == [
-        ("a", {"name": "one.pdf"}),
-        ("b", {"name": "two.pdf"}),
-        ("c", {"name": "three.pdf"}),
-    ]
+    names = {"a": "one.pdf", "b": "two.pdf", "c": "three.pdf"}
+    assert [(call.id, call.arguments) for call in asked.tool_calls] == [(each, {"name": names[each]}) for each in names]
     request, again = server.requests
     assert again.body["messages"][2] == {"role": "assistant", "tool_calls": [first, second, third]}
     assert request.headers["authorization"] == f"Bearer {KEY}"

@@ -11,18 +11,8 @@ import pytest
 from activities.models.failures import ProviderError
 from activities.models.protocol import ModelCall, ProviderJob
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import AnyModel, Wire, a_call, a_provider, reply_to
-from tests.scripted_provider import (
-    Respond,
-    ScriptedProvider,
-    ScriptedReply,
-    Tokens,
-    ToolUse,
-    answer,
-    calling,
-    error,
-    hanging,
-)
+from tests.activities.models.calls import Opened, Wire, a_call, a_provider, reply_to
+from tests.scripted_provider import Respond, ScriptedReply, Tokens, ToolUse, answer, calling, error, hanging
 
 Way = Literal["batch", "background"]
 WIRE: dict[Way, Wire] = {"batch": "anthropic", "background": "responses"}
@@ -45,13 +35,7 @@ class Keeper:
         async def is_unwanted() -> bool:
             return self.is_unwanted
 
-        return ProviderJob(
-            id=self.known,
-            remember=self._remember,
-            is_unwanted=is_unwanted,
-            patience_seconds=self.patience_seconds,
-            afterwards=self.afterwards,
-        )
+        return ProviderJob(self.known, self._remember, is_unwanted, self.patience_seconds, self.afterwards)
 
     async def _remember(self, identity: str) -> None:
         if self.fails:
@@ -59,9 +43,7 @@ class Keeper:
         self.kept.append(identity)
 
 
-def open_provider(
-    way: Way, respond: Respond, poll_seconds: float = 0.01
-) -> AbstractAsyncContextManager[tuple[ScriptedProvider, AnyModel]]:
+def open_provider(way: Way, respond: Respond, poll_seconds: float = 0.01) -> AbstractAsyncContextManager[Opened]:
     """Run a provider and an adapter that makes its calls in this way and polls every few milliseconds."""
     options = {"background": True} if way == "background" else {}
     return a_provider(WIRE[way], respond, poll_seconds=poll_seconds, **options)

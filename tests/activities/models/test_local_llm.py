@@ -14,16 +14,13 @@ from typing import Literal
 import pytest
 
 from activities.contracts.tool import ToolSpec
-from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
-from activities.models.openai_chat import OpenAIChatModel
-from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelCall
 from activities.models.streaming import SLOW_TO_BEGIN
 from activities.turn_kinds.protocol import Message, TurnAnswer
 from chargehand.wire import ErrorType
 from tests.activities.models import local_server
-from tests.activities.models.calls import KEY, SEARCH, WIRES, AnyModel, Wire, a_call
+from tests.activities.models.calls import SEARCH, WIRES, AnyModel, Wire, a_call, an_adapter
 from tests.waiting import until
 
 pytestmark = [pytest.mark.local_llm, pytest.mark.timeout(900)]
@@ -43,8 +40,7 @@ class Peer:
     """The server, as seen by the SDKs and by its own log."""
 
     def __init__(self, base_url: str, log: Path) -> None:
-        self.openai_url = base_url
-        self.anthropic_url = base_url.removesuffix("/v1")
+        self._address = base_url.removesuffix("/v1")
         self._log = log
 
     def cancelled(self) -> int:
@@ -55,15 +51,7 @@ class Peer:
 
     def adapter(self, wire: Wire) -> AnyModel:
         prices = {local_server.NAME: (Decimal(1), Decimal(2))}
-        match wire:
-            case "anthropic":
-                return AnthropicModel(api_key=KEY, base_url=self.anthropic_url, prices=prices, patience=SLOW_TO_BEGIN)
-            case "responses":
-                return OpenAIResponsesModel(
-                    api_key=KEY, base_url=self.openai_url, prices=prices, patience=SLOW_TO_BEGIN
-                )
-            case "chat":
-                return OpenAIChatModel(api_key=KEY, base_url=self.openai_url, prices=prices, patience=SLOW_TO_BEGIN)
+        return an_adapter(wire, self._address, prices=prices, patience=SLOW_TO_BEGIN)
 
     def call(self, wire: Wire, text: str, *, most: int = 40, tools: Sequence[ToolSpec] = ()) -> ModelCall:
         call = a_call(

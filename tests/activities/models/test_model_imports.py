@@ -10,23 +10,11 @@ import pytest
 MODULES = ("anthropic_messages", "openai_responses", "openai_chat", "prices", "schemas", "failures", "registry")
 ROOT = Path(__file__).parents[3]
 NOT_CHOSEN = (
-    "chargehand_plugins.bubblewrap.runner",
-    "activities.tools.code.e2b",
-    "chargehand_plugins.mcp.tools.connection",
-    "activities.models.anthropic_messages",
-    "activities.models.openai_chat",
-    "activities.models.openai_responses",
-    "chargehand_plugins.search_services.brave",
-    "chargehand_plugins.search_services.ddgs",
-    "chargehand_plugins.search_services.searxng",
-    "activities.tools.search.tavily",
-    "boto3",
-    "google.cloud.storage",
-    "matplotlib",
-    "mcp",
-    "opentelemetry",
-    "pydantic_monty",
-    "trafilatura",
+    *(f"activities.models.{name}" for name in ("anthropic_messages", "openai_chat", "openai_responses")),
+    *(f"activities.tools.{name}" for name in ("code.e2b", "search.tavily")),
+    *(f"chargehand_plugins.{name}" for name in ("bubblewrap.runner", "mcp.tools.connection")),
+    *(f"chargehand_plugins.search_services.{name}" for name in ("brave", "ddgs", "searxng")),
+    *("boto3", "google.cloud.storage", "matplotlib", "mcp", "opentelemetry", "pydantic_monty", "trafilatura"),
 )
 UNUSED = {"_duckdb", "anthropic", "e2b", "genai_prices", "httpcore2", "httpx", "httpx2", "numpy", "openai"}
 

@@ -14,13 +14,8 @@ from chargehand.contracts import Usage
 from workflows.budget.estimates import worst_case
 
 DEFAULTS = (
-    ("anthropic", "claude-haiku-5-5"),
-    ("anthropic", "claude-sonnet-5-5"),
-    ("anthropic", "claude-opus-5-5"),
-    ("openai", "gpt-6-luna"),
-    ("openai", "gpt-6.1-terra"),
-    ("openai", "gpt-6.1-sol"),
-    ("openai", "gpt-6-astra"),
+    *(("anthropic", model) for model in ("claude-haiku-5-5", "claude-sonnet-5-5", "claude-opus-5-5")),
+    *(("openai", model) for model in ("gpt-6-luna", "gpt-6.1-terra", "gpt-6.1-sol", "gpt-6-astra")),
 )
 
 
@@ -40,12 +35,8 @@ def counts() -> st.SearchStrategy[int]:
 def used(draw: st.DrawFn) -> Tokens:
     whole = draw(counts())
     cached = draw(st.integers(0, whole))
-    return Tokens(
-        input=whole,
-        cached=cached,
-        cache_written=draw(st.integers(0, whole - cached)),
-        output=draw(st.integers(0, 128_000)),
-    )
+    written, output = draw(st.integers(0, whole - cached)), draw(st.integers(0, 128_000))
+    return Tokens(input=whole, cached=cached, cache_written=written, output=output)
 
 
 @given(model=st.sampled_from(DEFAULTS), tokens=used(), more_input=counts(), more_output=st.integers(0, 10_000))
@@ -80,11 +71,9 @@ def test_configured_prices_override_the_price_list() -> None:
     cached = {"house-model": (Decimal(3), Decimal(4), Decimal("0.5"))}
     tokens = Tokens(input=300_000, cached=100_000, cache_written=0, output=1_000)
 
-    assert price_card("openai", "gpt-6-luna", overrides) == ModelCard(
-        provider="openai",
-        name="gpt-6-luna",
-        prices=(PriceStep(input_usd_per_million=Decimal(3), output_usd_per_million=Decimal(4)),),
-    )
+    flat = PriceStep(input_usd_per_million=Decimal(3), output_usd_per_million=Decimal(4))
+    card = ModelCard(provider="openai", name="gpt-6-luna", prices=(flat,))
+    assert price_card("openai", "gpt-6-luna", overrides) == card
     assert cost("openai", "gpt-6-luna", tokens, overrides) == Decimal("0.904")
     assert cost("openai-compatible", "house-model", tokens, overrides) == Decimal(0)
     assert cost("openai-compatible", "house-model", tokens, cached) == Decimal("0.654")

@@ -174,15 +174,9 @@ async def test_a_conversation_goes_back_as_the_provider_wrote_it(wire: Wire) -> 
     """Requests contain earlier calls and results in order, with the provider's own ids."""
     _, again = await second_request(wire, calling(*USES, text="Let me look."), "At eight.", "Sunday only.")
 
-    assert [(message.role, message.text.partition("\n")[0]) for message in again.messages] == [
-        ("user", "When does the ferry leave?"),
-        ("assistant", "Let me look."),
-        ("tools", "At eight."),
-    ]
-    assert calls_in(again) == [
-        ("id_one", "search_documents", {"query": "ferry", "limit": 3}),
-        ("id_two", "read_document", {"name": "timetable.pdf"}),
-    ]
+    sent = [(message.role, message.text.partition("\n")[0]) for message in again.messages]
+    assert sent == [("user", "When does the ferry leave?"), ("assistant", "Let me look."), ("tools", "At eight.")]
+    assert calls_in(again) == [(use.id, use.tool, use.arguments) for use in USES]
 
 
 @every_wire

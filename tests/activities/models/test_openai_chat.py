@@ -99,9 +99,7 @@ def completion(message: dict[str, object], finish_reason: str = "stop") -> Scrip
 
 
 async def test_tool_calls_that_deviate_from_openais_are_understood() -> None:
-    """Servers that send no ids, or one id for all calls, get back ids that differ. Some end replies that contain calls
-    with `stop`, or send arguments as an object.
-    """
+    """Ids may be missing or equal, the end of the reply may be `stop`, and arguments may be an object."""
     function = {"name": "read_document", "arguments": '{"name": "a.pdf"}'}
     parsed = {"name": "read_document", "arguments": {"name": "a.pdf"}}
     same: list[dict[str, object]] = [{"id": "call", "type": "function", "function": function}] * 2
@@ -132,9 +130,7 @@ async def test_server_specific_fields_are_sent_back() -> None:
 
 
 async def test_replies_that_deviate_from_openais_are_understood() -> None:
-    """Thoughts are not part of an answer, and filtered content is a refusal.
-    If more tokens are cached than sent, usage is unknown, since plain tokens would be negative.
-    """
+    """Thoughts are no answer, filtered content is a refusal, and more cached tokens than were sent are no usage."""
     usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 11}}
     answered = {"message": {"content": "{}"}, "finish_reason": "stop"}
     cases = [

@@ -11,7 +11,6 @@ from activities.crews.files import load_crews
 from activities.documents.catalog import Catalog, DocumentEntry
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.models import anthropic_messages, openai_responses
-from activities.models.protocol import ModelCall
 from activities.turn_kinds.work import WorkTask
 from benchmarks.played.billing import Meter
 from chargehand.contracts import Source
@@ -36,20 +35,9 @@ _SYSTEM: Final = WorkTask.system_text(load_crews([CREWS], WITHOUT_RIGHTS)["resea
 
 def _billed(meter: Meter, wire: Wire, task: WorkTask) -> Tokens:
     """Send a turn of the reader, and return what its provider bills."""
-    call = ModelCall(
-        model="m",
-        task=task,
-        agent="reader",
-        crew_agents=(),
-        catalog=_CATALOG,
-        system=_SYSTEM,
-        messages=task.messages(_CATALOG, TODAY),
-        tools=(SearchDocuments.spec, ReadDocument.spec),
-        answer_type=task.answer_type,
-        max_output_tokens=4_000,
-        timeout_seconds=1,
-        idempotency_key="k",
-    )
+    tools = (SearchDocuments.spec, ReadDocument.spec)
+    call = a_call(wire, messages=task.messages(_CATALOG, TODAY), tools=tools, answer_type=task.answer_type)
+    call = call.model_copy(update={"task": task, "catalog": _CATALOG, "system": _SYSTEM})
     reply = meter.bill(read(wire, _WIRES[wire](call), {}, 1, 0.0), saying("{}"))
     assert reply.on_first_token
     reply.on_first_token()

@@ -14,7 +14,7 @@ from activities.models.openai_chat import ChatFold
 from activities.models.protocol import ModelReply
 from activities.models.streaming import STEADY, Patience, receive
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, PROVIDERS, WIRES, AnyModel, Wire, a_call, a_provider, reply_to
+from tests.activities.models.calls import KEY, PROVIDERS, WIRES, Opened, Wire, a_call, a_provider, reply_to
 from tests.scripted_provider import (
     NO_USAGE,
     Respond,
@@ -56,11 +56,9 @@ REPLIES = {
 }
 
 
-def impatient(
-    wire: Wire, respond: Respond, first: float = 20.0, gap: float = 0.2
-) -> AbstractAsyncContextManager[tuple[ScriptedProvider, AnyModel]]:
-    """Run a provider and an adapter that waits at most this long for the first and the next event."""
-    return a_provider(wire, respond, patience=Patience(first_seconds=first, gap_seconds=gap))
+def impatient(wire: Wire, respond: Respond, gap: float) -> AbstractAsyncContextManager[Opened]:
+    """Run a provider and an adapter that waits at most this long for the next event, and 20 seconds for the first."""
+    return a_provider(wire, respond, patience=Patience(first_seconds=20.0, gap_seconds=gap))
 
 
 def always(reply: ScriptedReply) -> Respond:

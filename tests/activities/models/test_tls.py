@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import pytest
 from cryptography import x509
@@ -23,9 +23,6 @@ from chargehand.wire import ErrorType
 from tests.activities.models.calls import KEY, WIRES, Wire, a_call, an_adapter
 
 Fault = Literal["unknown authority", "another name", "expired", "not yet valid", "no TLS", "hangs up"]
-_FAULTS: Final[tuple[Fault, ...]] = (
-    "unknown authority", "another name", "expired", "not yet valid", "no TLS", "hangs up",
-)  # fmt: skip
 
 
 @dataclass
@@ -54,7 +51,7 @@ async def _peer(context: ssl.SSLContext, fault: Fault) -> AsyncGenerator[Peer]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("fault", _FAULTS)
+@pytest.mark.parametrize("fault", get_args(Fault))
 async def test_an_untrusted_provider_never_receives_the_key(tmp_path: Path, wire: Wire, fault: Fault) -> None:
     """The call fails, costs nothing, and sends no byte of the request unencrypted."""
     context, trusted = await asyncio.to_thread(_contexts, tmp_path, fault)

@@ -4,23 +4,17 @@ import asyncio
 import gzip
 import zlib
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
 from temporalio.testing import ActivityEnvironment
 
-from activities.contracts.crew import Agent, Crew
-from activities.contracts.rounds import ToolCall, ToolRequest
-from activities.crews.versions import CrewVersions
 from activities.http.guarded_get import GuardedBackend
 from activities.http.page import Fetched, FetchError, FetchLimits
 from activities.tools.pages.fetch import Fetcher
 from activities.tools.pages.tool import ReadPage
-from activities.turn.apply_once import ActingCalls
-from activities.turn.tool_use import ToolActivities
-from chargehand.record import Record
+from tests.activities.one_tool import a_request, uses_of
 
 LIMITS = FetchLimits(wire_bytes=100_000, decoded_bytes=100_000, total=timedelta(seconds=10))
 
@@ -127,12 +121,6 @@ async def test_the_next_address_is_tried() -> None:
 
 
 SILENCE = 0.5
-CREW = Crew(
-    name="readers",
-    description="A crew for this test.",
-    guidance="Let the reader read.",
-    agents=(Agent(name="reader", description="Reads web pages.", prompt="Read web pages.", tools=("read_page",)),),
-)
 
 
 async def _read(pauses: list[float]) -> bool:
@@ -148,26 +136,15 @@ async def _read(pauses: list[float]) -> bool:
     async with serve_pages() as server:
         server.pages["/"] = drip
         tool = ReadPage(frozenset({server.host}), FetchLimits())
-        activities = ToolActivities(
-            CrewVersions({"readers": CREW}, {"read_page": tool}),
-            {"read_page": tool},
-            ActingCalls(Record(Path())),
-            silence=timedelta(seconds=SILENCE),
-        )
-        call = ToolCall(id="1", tool="read_page", arguments={"url": f"http://{server.host}/"})
-        request = ToolRequest(session="s", step="1", crew="readers", agent="reader", call=call)
+        use = uses_of(tool, silence=timedelta(seconds=SILENCE)).use_tool
         try:
-            return (await ActivityEnvironment().run(activities.use_tool, request)).ok
+            return (await ActivityEnvironment().run(use, a_request("read_page", url=f"http://{server.host}/"))).ok
         finally:
             await tool.close()
 
 
-async def test_progress_resets_the_silence_limit() -> None:
-    """A page that arrives slowly, for longer than the limit in total, is read to its end."""
+async def test_a_page_is_read_until_it_is_silent_for_too_long() -> None:
+    """Slow progress is fine for longer than the limit in total; Temporal retries a stalled page."""
     assert await _read([SILENCE / 4] * 8)
-
-
-async def test_a_stalled_page_raises_a_retryable_error() -> None:
-    """Temporal retries it, long before the tool's own timeout."""
     with pytest.raises(TimeoutError, match="it sent nothing"):
         await _read([0.0, 60.0])

@@ -44,25 +44,16 @@ async def test_hits_are_listed_and_can_be_cited() -> None:
 
     answer = await Search(engine).use({"query": " tides "}, CONTEXT)
 
-    assert answer == ToolAnswer(
-        output={
-            "query": "tides",
-            "results": [
-                {"title": "Tides", "snippet": "Twice a day.", "url": "https://a.example/1"},
-                {"title": "Log", "snippet": "High at six.", "url": "log.md#L3-L4"},
-            ],
-            "confidence": 50,
-        },
-        sources=(
-            Source(
-                ref="https://a.example/1",
-                title="Tides (found by scripted, dated 2026-01-02 there)",
-                url="https://a.example/1",
-                quote="Twice a day.",
-            ),
-            Source(ref="log.md#L3-L4", title="Log", quote="High at six."),
-        ),
+    url, title = "https://a.example/1", "Tides (found by scripted, dated 2026-01-02 there)"
+    results: list[JsonValue] = [
+        {"title": "Tides", "snippet": "Twice a day.", "url": url},
+        {"title": "Log", "snippet": "High at six.", "url": "log.md#L3-L4"},
+    ]
+    sources = (
+        Source(ref=url, title=title, url=url, quote="Twice a day."),
+        Source(ref="log.md#L3-L4", title="Log", quote="High at six."),
     )
+    assert answer == ToolAnswer(output={"query": "tides", "results": results, "confidence": 50}, sources=sources)
     assert engine.asked == [("tides", 8, ("file:/docs",))]
 
 
@@ -138,17 +129,9 @@ async def test_document_hits_reference_their_place(tmp_path: Path) -> None:
     library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index", (tmp_path,))
     results = await LocalSearch(library).search("launch in September", 5, (f"file:{note}",))
 
-    assert results == SearchResults(
-        query="launch in September",
-        results=(
-            SearchHit(
-                title="note.md: Launch",
-                snippet="The launch moves to September because a part is late.",
-                url="note.md#L3",
-            ),
-        ),
-        confidence=100,
-    )
+    snippet = "The launch moves to September because a part is late."
+    hit = SearchHit(title="note.md: Launch", snippet=snippet, url="note.md#L3")
+    assert results == SearchResults(query="launch in September", results=(hit,), confidence=100)
 
 
 def test_dates_are_normalized_to_iso_8601() -> None:

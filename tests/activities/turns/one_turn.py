@@ -127,19 +127,10 @@ async def has_failed(turn: WorkflowHandle[OneTurn, TurnResult], times: int) -> b
 
 
 def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
-    turn: dict[str, object] = {
-        "session": "a-session",
-        "step": "turn-1",
-        "today": "2026-11-22",
-        "crew": "harness",
-        "agent": "clerk",
-        "tier": Tier.SMALL,
-        "task": WorkTask(goal="Plan a trip", instruction="When does the ferry leave?"),
-        "max_input_tokens": 100_000,
-        "max_output_tokens": 500,
-        "provider_failures": provider_failures,
-    }
-    return Asked(turn=TurnRequest.model_validate(turn | more))
+    task = WorkTask(goal="Plan a trip", instruction="When does the ferry leave?")
+    place = {"session": "a-session", "step": "turn-1", "today": "2026-11-22", "crew": "harness", "agent": "clerk"}
+    room = {"max_input_tokens": 100_000, "max_output_tokens": 500, "provider_failures": provider_failures}
+    return Asked(turn=TurnRequest.model_validate(place | room | {"tier": Tier.SMALL, "task": task} | more))
 
 
 def hurried(failures: int) -> timedelta:

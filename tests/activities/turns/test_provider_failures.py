@@ -55,10 +55,8 @@ async def test_only_possibly_billed_calls_count_as_provider_failures(client: Cli
         gaps = [later.arrived_at - earlier.arrived_at for earlier, later in pairwise(server.requests)]
         result = await harness.take(a_turn())
 
-    assert (failure.type, tuple(failure.details)[:2]) == (
-        ErrorType.OUTCOME_UNKNOWN,
-        (1, pytest.approx(1 / HURRY, rel=0.1)),
-    )
+    assert failure.type == ErrorType.OUTCOME_UNKNOWN
+    assert tuple(failure.details)[:2] == (1, pytest.approx(1 / HURRY, rel=0.1))
     assert [gap >= 0.9 * 2 ** min(number, 2) / HURRY for number, gap in enumerate(gaps)] == [True] * 4
     assert isinstance(result.answer, WorkAnswer)
     assert (result.answer.content, len(server.requests)) == ("At eight.", 7)
@@ -127,7 +125,5 @@ async def test_a_hanging_provider_call_fails_with_an_unknown_outcome(
         failure = await harness.fail(a_turn())
         await server.until(lambda: all(each.hung_up for each in server.exchanges[1:]))
 
-    assert (failure.type, tuple(failure.details)[:2]) == (
-        ErrorType.OUTCOME_UNKNOWN,
-        (1, pytest.approx(1 / HURRY, rel=0.1)),
-    )
+    assert failure.type == ErrorType.OUTCOME_UNKNOWN
+    assert tuple(failure.details)[:2] == (1, pytest.approx(1 / HURRY, rel=0.1))

@@ -28,17 +28,7 @@ from chargehand.wire import ErrorType
 from chargehand_plugins.testing.in_memory.activities import _NoServer  # pyright: ignore[reportPrivateUsage]
 from tests.activities.models.calls import MODELS, Wire, a_provider, usual_usage
 from tests.activities.turns.one_turn import Harness, a_turn, harness_worker, open_harness, turn_activities, turn_worker
-from tests.scripted_provider import (
-    ScriptedReply,
-    ScriptedRequest,
-    ToolUse,
-    answer,
-    calling,
-    error,
-    hanging,
-    raw,
-    stalling,
-)
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, answer, calling, hanging, raw, stalling
 from tests.scripted_provider.wires import write
 
 _RESERVED = 1_000
@@ -65,7 +55,7 @@ async def test_an_uncounted_prompt_is_bounded_by_its_size_in_bytes(client: Clien
 async def test_a_fallback_ignores_the_token_count_of_another_model(client: Client, tmp_path: Path) -> None:
     """A prompt that might exceed its reservation is refused unpaid; later the fallback reports its own count."""
     async with (
-        a_provider("anthropic", lambda _: error(529, {"retry-after": "3600"})) as (_, first),
+        a_provider("anthropic", lambda _: raw(b"", {"retry-after": "3600"}, 529)) as (_, first),
         a_provider("chat", lambda _: answer("At eight.")) as (server, second),
     ):
         turns = turn_activities(tmp_path, first, MODELS["anthropic"])
@@ -238,9 +228,7 @@ async def test_a_turn_books_what_it_cost_before_a_database_restore(tmp_path: Pat
 
 @pytest.mark.parametrize("is_told", [False, True])
 async def test_a_reply_reused_after_a_restore_is_booked_once(tmp_path: Path, *, is_told: bool) -> None:
-    """A worker that survives a restore still has the reply: it or `reconcile --repair`, whichever comes first, claims
-    the single charge.
-    """
+    """A surviving worker or `reconcile --repair`, whichever comes first, claims the single charge."""
     record, kept = Record(tmp_path), TurnResult(stop="answer", model="m", provider="p", usage=_PAID)
     await at(1).run(record_charge, record, _TURN, _REPLY)
     [paid] = record.charges("a-session")
