@@ -73,13 +73,13 @@ def _lose(calls: list[ModelCall], *details: str, most: int = 9) -> Callable[[Mod
 
 async def test_a_session_continues_after_a_quarantined_turn(tmp_path: Path) -> None:
     """A turn may lose two workers, or three while it waits for the provider; its subtask then fails alone."""
-    found, waiting, working = list[ModelCall](), list[ModelCall](), list[ModelCall]()
-    script = Script().plan(*topics(3)).work("T1", _lose(found, "waiting", most=2))
+    lucky, waiting, working = list[ModelCall](), list[ModelCall](), list[ModelCall]()
+    script = Script().plan(*topics(3)).work("T1", _lose(lucky, "waiting", most=2))
     script = script.work("T2", _lose(waiting, "waiting")).work("T3", _lose(working))
     async with open_environment(None, tmp_path, script.synthesis(report("Done."))) as opened:
         result = await opened.run(SessionRequest(goal="Find all, please.", review="never"))
 
-    assert (len(found), len(waiting), len(working)) == (3, 3, 2)
+    assert (len(lucky), len(waiting), len(working)) == (3, 3, 2)
     ends = [(record.state, record.reason) for record in result.subtasks]
     assert ends == [("success", ""), ("failure", "quarantined"), ("failure", "quarantined")]
     assert [gap[:2] for gap in result.gaps if "2 workers were lost while they ran" in gap] == ["T3"]

@@ -81,23 +81,13 @@ class _Refund:
     spec = ToolSpec(name="refund", description="Refunds.", parameters=_STRICT)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "is_accepted"),
-    [
-        ({"order": "A1"}, True),
-        ({"order": "A1", "to": None}, True),
-        ({"to": "till"}, False),
-        ({"order": None}, False),
-        ({"order": "A1", "to": 4}, False),
-        ({"order": "A1", "cc": "x"}, False),
-    ],
-)
-async def test_an_argument_with_a_default_may_be_left_out(
-    arguments: dict[str, JsonValue], *, is_accepted: bool
-) -> None:
+async def test_an_argument_with_a_default_may_be_left_out() -> None:
     """As in a model's call; anything else that the schema does not allow is refused."""
     uses = ToolActivities(cast("Any", None), {"refund": cast("Any", _Refund())}, cast("Any", None))
-    request = CallCheck(session="s", tool="refund", arguments=arguments)
-    found = await ActivityEnvironment().run(uses.check_call, request)
+    good: tuple[dict[str, JsonValue], ...] = ({"order": "A1"}, {"order": "A1", "to": None})
+    incomplete: tuple[dict[str, JsonValue], ...] = ({"to": "till"}, {"order": None})
+    wrong: tuple[dict[str, JsonValue], ...] = ({"order": "A1", "to": 4}, {"order": "A1", "cc": "x"})
+    checks = [CallCheck(session="s", tool="refund", arguments=each) for each in (*good, *incomplete, *wrong)]
+    refused = [bool((await ActivityEnvironment().run(uses.check_call, each)).problems) for each in checks]
 
-    assert (not found.problems) == is_accepted
+    assert refused == [False] * 2 + [True] * 4

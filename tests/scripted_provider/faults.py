@@ -7,6 +7,10 @@ from typing import Final, Literal
 from tests.scripted_provider.exchange import Respond, ScriptedReply, ScriptedRequest, error, hanging, resetting
 
 Fault = Literal["429", "500", "529", "reset", "hang"]
+_REPLIES: Final[dict[Fault, ScriptedReply]] = {
+    "hang": hanging(), "reset": resetting(),
+    "429": error(429, {"retry-after": "0.2"}), "500": error(500), "529": error(529),
+}  # fmt: skip
 _SHARE: Final = 0.02
 """The share of each fault that may be billed; the scripted provider bills them all."""
 
@@ -28,15 +32,7 @@ class Faulty:
             assert isinstance(reply, ScriptedReply)
             return reply
         self.injected[fault] += 1
-        match fault:
-            case "hang":
-                return hanging()
-            case "reset":
-                return resetting()
-            case "429":
-                return error(429, {"retry-after": "0.2"})
-            case status:
-                return error(int(status))
+        return _REPLIES[fault]
 
     def _fate(self, step: str) -> Fault | None:
         self._came[step] += 1

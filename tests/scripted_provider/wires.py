@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from activities.models.replies import within
@@ -77,8 +78,8 @@ Told = tuple[str, list[ScriptedMessage], str]
 
 def _joined(messages: Iterable[ScriptedMessage]) -> Iterable[ScriptedMessage]:
     """Join consecutive messages of one side."""
-    for role, said in groupby(messages, lambda message: message.role):
-        yield ScriptedMessage(role, "\n".join(message.text for message in said))
+    for role, group in groupby(messages, attrgetter("role")):
+        yield ScriptedMessage(role, "\n".join(message.text for message in group))
 
 
 def _text(content: Any) -> str:

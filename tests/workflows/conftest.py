@@ -44,9 +44,10 @@ RunSession = Callable[..., Awaitable[tuple[Report, SessionEnvironment]]]
 
 async def start_plainly(opened: SessionEnvironment, request: Any, **options: Any) -> Session:
     """Start a session by the SDK alone, with a request in any form and options of `start_workflow`."""
-    named = {"id": f"plain-{uuid4().hex[:8]}", "task_queue": opened.chargehand.task_queue} | options
-    handle = await opened.chargehand.client.start_workflow(WorkflowType.SUPERVISOR, request, **named)
-    return opened.chargehand.session(handle.id)
+    session, queue = opened.chargehand.session(f"plain-{uuid4().hex[:8]}"), opened.chargehand.task_queue
+    start: Callable[..., Awaitable[object]] = opened.chargehand.client.start_workflow
+    await start(WorkflowType.SUPERVISOR, request, id=session.id, task_queue=queue, **options)
+    return session
 
 
 def server_of(opened: SessionEnvironment) -> InMemoryTemporal:

@@ -188,8 +188,8 @@ async def test_a_session_starts_with_only_a_goal(environment: OpenEnvironment) -
 async def test_a_grant_requested_before_the_session_opens_is_ignored(environment: OpenEnvironment) -> None:
     """Anyone can send this signal at any time, even with the start; the session still completes."""
     async with environment(Script().plan(subtask("T1"))) as opened:
-        asked = Envelope(sender="nobody", number=1, token="x", body=GrantRequest(turns=1, usd=Decimal(0)))
-        early = {"start_signal": SignalName.MAILBOX, "start_signal_args": [asked]}
+        signal = Envelope(sender="nobody", number=1, token="x", body=GrantRequest(turns=1, usd=Decimal(0)))
+        early = {"start_signal": SignalName.MAILBOX, "start_signal_args": [signal]}
         session = await start_plainly(opened, SessionRequest(goal="What do the documents say?"), **early)
         result = await asyncio.wait_for(session.result(), 30)
 

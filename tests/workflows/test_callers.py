@@ -35,11 +35,8 @@ from workflows.options import ActivityLimits
 
 pytestmark = pytest.mark.real_server
 
-ONCE = ActivityLimits(
-    start_to_close_timeout=timedelta(seconds=20),
-    heartbeat_timeout=timedelta(seconds=20),
-    retry_policy=RetryPolicy(maximum_attempts=1),
-)
+ONCE, _TIME = RetryPolicy(maximum_attempts=1), timedelta(seconds=20)
+LIMITS = ActivityLimits(start_to_close_timeout=_TIME, heartbeat_timeout=_TIME, retry_policy=ONCE)
 SPEND: tuple[dict[str, Any], ...] = (
     {},
     {"max_input_tokens": 10**9, "max_output_tokens": 10**6},
@@ -59,10 +56,10 @@ class Stranger:
             workflow.continue_as_new(what["input"], workflow=what["next"], task_queue=what["queue"])
         try:
             if "activity" in what:
-                await workflow.execute_activity(what["activity"], what["input"], task_queue=what["queue"], **ONCE)
+                await workflow.execute_activity(what["activity"], what["input"], task_queue=what["queue"], **LIMITS)
             else:
                 await workflow.execute_child_workflow(
-                    what["child"], what["input"], task_queue=what["queue"], retry_policy=ONCE["retry_policy"]
+                    what["child"], what["input"], task_queue=what["queue"], retry_policy=ONCE
                 )
         except (ActivityError, ChildWorkflowError) as error:
             return str(error.cause.type) if isinstance(error.cause, ApplicationError) else repr(error.cause)

@@ -16,7 +16,7 @@ from activities.models.registry import build_models
 from activities.turn_kinds.plan import PlanTask
 from chaos.catalogue import EXPERIMENTS
 from chargehand.client import Chargehand
-from chargehand.contracts import Limits, Report, SessionRequest, Tier
+from chargehand.contracts import Limits, SessionRequest, Tier
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType
 from tests.environment import TOOLS, Backends
@@ -230,7 +230,8 @@ async def test_a_fallback_provider_takes_over_from_an_unavailable_one(tmp_path: 
         tools = {name: ScriptedTool(name, found(f"{name}.md#L1", "read")) for name in TOOLS}
         backends = Backends(models.adapter, {**tools}, models.cards, fallback=models.fallback)
         client = await closing.enter_async_context(in_memory_client(backends.activities(tmp_path, settings.ceilings)))
-        report = await _run(Chargehand(client), "fallback")
+        session = await Chargehand(client).start(REQUEST)
+        report = await asyncio.wait_for(session.result(), 60)
 
     assert report.answer == "All 2 parts were looked into."
     assert {line.model for line in report.spend if line.usage.turns} == {"house"}
@@ -238,8 +239,3 @@ async def test_a_fallback_provider_takes_over_from_an_unavailable_one(tmp_path: 
     assert report.usage.charged_above_reservation_usd == report.usage.possibly_billed_twice_usd == 0
     assert len(first.requests) == len({request.model for request in first.requests})
     assert all(worst_case(card, 1_000, 100).usd == Decimal("0.026") for card in models.cards.values())
-
-
-async def _run(chargehand: Chargehand, name: str) -> Report:
-    session = await chargehand.start(REQUEST, session_id=name)
-    return await asyncio.wait_for(session.result(), 60)

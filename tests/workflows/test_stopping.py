@@ -27,11 +27,6 @@ GOAL = SessionRequest(goal="What do the documents say about the topics?", review
 BRIEF = GOAL.model_copy(update={"limits": Limits(deadline=timedelta(seconds=60))})
 
 
-def held_at(kind: str, held: Held) -> Script:
-    """Hold every turn of a kind."""
-    return Script().plan(*topics(2)).on(kind, held)
-
-
 @pytest.mark.real_server
 @pytest.mark.parametrize(
     ("kind", "end"),
@@ -42,7 +37,7 @@ async def test_stopping_ends_a_session_promptly_at_every_stage(
 ) -> None:
     """It may be planning, working or writing; it closes as such, and no child or model call continues."""
     held = Held(report("Never."))
-    async with environment(held_at(kind, held)) as opened:
+    async with environment(Script().plan(*topics(2)).on(kind, held)) as opened:
         session = await opened.start(GOAL, until=held)
         calls = len(opened.model.calls) if kind != "work" else 3
 

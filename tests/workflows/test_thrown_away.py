@@ -54,31 +54,18 @@ def garbage_stays() -> Generator[None]:
 
 
 @pytest.mark.usefixtures("garbage_stays")
-@pytest.mark.parametrize("waits_for", first_fast(["agents", "approval", "an answer"]))
+@pytest.mark.parametrize("waits_for", first_fast(["executing", "awaiting_approval", "awaiting_answer"]))
 async def test_garbage_of_a_stopped_worker_does_not_affect_other_workflows(
-    environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch, waits_for: str
+    environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch, waits_for: SessionState
 ) -> None:
     """A workflow in which it is collected keeps its own memo and ends normally."""
     monkeypatch.setattr(workers, "GRACEFUL_SHUTDOWN_TIMEOUT", timedelta(0))
     monkeypatch.setattr(workers, "Worker", partial(Worker, disable_safe_workflow_eviction=True))
     held = Held(answer("Known."))
-    script = unsure("T1", "T2") if waits_for == "an answer" else Script().plan(*topics(2)).work("", held)
+    script = unsure("T1", "T2") if waits_for == "awaiting_answer" else Script().plan(*topics(2)).work("", held)
+    request = UNSURE.model_copy(update={"approval": "plan"}) if waits_for == "awaiting_approval" else UNSURE
     async with environment(script) as opened:
-        session = await opened.chargehand.start(
-            UNSURE.model_copy(update={"approval": "plan"}) if waits_for == "approval" else UNSURE
-        )
-
-        async def waits() -> bool:
-            status = await session.status()
-            match waits_for:
-                case "approval":
-                    return status.state == "awaiting_approval"
-                case "an answer":
-                    return bool(status.questions)
-                case _:
-                    return held.reached.is_set()
-
-        await until(waits)
+        await opened.start(request, until=held if waits_for == "executing" else waits_for)
     queue = f"collector-{uuid4().hex[:8]}"
     async with Worker(client, task_queue=queue, workflows=[Collector], workflow_runner=UnsandboxedWorkflowRunner()):
         assert not await client.execute_workflow("Collector", id=queue, task_queue=queue)

@@ -96,8 +96,8 @@ async def test_a_call_is_made_as_approved_or_edited_or_not_at_all(desk: Desk) ->
             await session.approve_call(calls[20], {"amount": "19"})
         await session.approve_call(calls[20], {"amount": 19})
         await session.reject_call(calls[30], "Too much.")
-        waits_not = f"'{calls[30].id}' does not wait for a decision; calls that do: {calls[10].id}"
-        with pytest.raises(UpdateRefused, match=waits_not):
+        decided = f"'{calls[30].id}' does not wait for a decision; calls that do: {calls[10].id}"
+        with pytest.raises(UpdateRefused, match=decided):
             await session.approve_call(calls[30])
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         by_hand = {"call": calls[10].id, "hash": calls[10].hash, "decision": "approve"}
@@ -232,8 +232,8 @@ async def test_a_policy_holds_across_parallel_subtasks_and_nested_sessions(desk:
 async def test_a_call_with_a_prerequisite_is_refused_until_that_succeeds(desk: Desk) -> None:
     """The check must have succeeded for the same order; the call made again is then not a repetition."""
     policy = '[[agents.policy]]\ntool = "fraud_check"\n[[agents.policy]]\ntool = "refund"\n'
-    asked = [("refund", 7), ("fraud_check", 8), ("refund", 7), ("fraud_check", 7), ("refund", 7)]
-    script = refunding(*(request_tool(tool, order=order) for tool, order in asked))
+    calls = [("refund", 7), ("fraud_check", 8), ("refund", 7), ("fraud_check", 7), ("refund", 7)]
+    script = refunding(*(request_tool(tool, order=order) for tool, order in calls))
     async with desk(script, f'{policy}after = "fraud_check"\nsame = "order"') as opened:
         session = await opened.chargehand.start(GOAL)
         await asyncio.wait_for(session.result(), 60)
@@ -320,16 +320,12 @@ async def test_a_reset_subtask_does_not_act_again(desk: Desk) -> None:
             opened.chargehand.session(child.workflow_id),
             lambda event: event.event_id > first_turn and event.HasField("activity_task_completed_event_attributes"),
         )
-        await until(lambda: _is_told(opened, "applied before"))
+        await until(lambda: "applied before" in str(opened.model.tasks(WorkTask)[-1].rounds))
         held.released.set()
         result = await asyncio.wait_for(session.result(), 60)
 
     assert len(opened.tools["refund"].calls) == 1
     assert result.answer == "Settled."
-
-
-async def _is_told(opened: SessionEnvironment, words: str) -> bool:
-    return words in str(opened.model.tasks(WorkTask)[-1].rounds)
 
 
 _REQUEST = GOAL.model_copy(update={"approval": "plan", "questions": "allowed", "limits": Limits(max_turns=30)})

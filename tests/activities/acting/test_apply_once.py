@@ -315,9 +315,8 @@ async def test_an_approved_repeat_of_an_earlier_call_is_made_once() -> None:
 async def test_concurrent_workers_make_the_same_call_once() -> None:
     """After a restore, several workers may reach one call; the others return its result or “not yet known”."""
     tool, server = Acting(Service(), spec(), calls=1), Handles()
-    answers = await asyncio.gather(
-        *(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)) for _ in range(5))
-    )
+    attempts = (begin_attempt(server, tool, CallTimes(pause=tool.service.pause)) for _ in range(5))
+    answers = await asyncio.gather(*attempts)
 
     assert DONE in answers
     assert [answer for answer in answers if answer not in (None, DONE)] == []

@@ -126,9 +126,8 @@ async def test_a_failing_program_returns_an_error_and_no_source(harness: Harness
 async def test_files_of_a_program_are_stored_for_the_user(harness: Harness) -> None:
     """The user gets the content under its digest; the model gets only the file's name and type."""
     png = b"\x89PNG\r\n\x1a\nsmall"
-    result = CodeResult(
-        stdout="1", files=(ToolOutput(name="../plot.png", content=png),), left_out=("big.bin: too large",)
-    )
+    plot = ToolOutput(name="../plot.png", content=png)
+    result = CodeResult(stdout="1", files=(plot,), left_out=("big.bin: too large",))
 
     answer = await harness.tool(Scripted(result)).use({"code": "plot()"}, harness.context)
 

@@ -129,16 +129,6 @@ async def test_xml_entities_never_read_local_files(tmp_path: Path) -> None:
     assert b"CANARY" not in stored
 
 
-async def test_rtf_surrogate_pairs_are_joined(tmp_path: Path) -> None:
-    """An emoji written as two halves becomes one character; a single half becomes U+FFFD."""
-    uri = folder(tmp_path / "docs", notes__rtf=b"{\\rtf1 Tide \\u-10179?\\u-8704? and \\u55357? rose.}")
-
-    await library(tmp_path, tmp_path).open((uri,))
-
-    stored = b"".join(path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file())
-    assert "Tide \U0001f600 and \ufffd rose.".encode() in stored
-
-
 async def test_a_sparse_one_terabyte_file_is_refused_by_its_size(tmp_path: Path) -> None:
     """Before a byte of it is read."""
     uri = folder(tmp_path / "docs", a__csv="a,b\n")

@@ -119,6 +119,7 @@ _WRITTEN: dict[str, tuple[str | bytes, str]] = {
     ),
     "gaps__xlsx": (workbook_of(_SHEET % (_SHEETS, _GAP)), "1: 1 | 2 2: | 6"),
     "form__pdf": (filled_pdf(), "By Grace Hopper"),
+    "halves__rtf": (r"{\rtf1 Tide \u-10179?\u-8704? and \u55357? rose.}", "Tide \U0001f600 and \ufffd rose."),
     "page__mhtml": (_SAVED_PAGE, "Subject: Fees The fee is 9."),
     "box__docx": (document_with(f"<w:p>{_KEPT}{_AROUND_RUNS[-1].format(_GONE)}{_KEPT}</w:p>"), "keptkept gone"),
     "a__eml": (_MAIL, "From: Hafenamt <office@harbour.test> Subject: Gebühr Gebühr: 9 € Subject: Berth Berth: B"),
@@ -127,7 +128,7 @@ _WRITTEN: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.parametrize("name", _WRITTEN)
 async def test_documents_are_read_as_their_program_shows_them(name: str, tmp_path: Path) -> None:
-    """Repeated cells, filled forms, declared encodings and mails are included."""
+    """Repeated cells, filled forms, declared encodings, mails and characters written as two halves are included."""
     written, read = _WRITTEN[name]
 
     assert " ".join((await texts_of(tmp_path, **{name: written}))[0].split()) == read

@@ -92,10 +92,8 @@ async def test_quotes_from_every_read_of_a_page_are_kept(server: PageServer) -> 
     answers = [await tool.use(arguments, CONTEXT) for arguments in calls]
     await tool.close()
 
-    rounds = [
-        Round(results=(ToolResult(call_id="1", tool="read_page", sources=answered.sources),)) for answered in answers
-    ]
-    read = sources_read(rounds, ())
+    results = [ToolResult(call_id="1", tool="read_page", sources=answered.sources) for answered in answers]
+    read = sources_read([Round(results=(each,)) for each in results], ())
     assert [*read] == [url]
     for quote in (sentences[0], sentences[1_200], sentences[1_999]):
         finding = FindingDraft(claim="c", source_refs=[url], quote=quote, confidence=50)
@@ -184,10 +182,9 @@ async def test_redirect_targets_of_internal_servers_are_private(
     guarded = partial(GuardedBackend, resolve=Names((PUBLIC,)).resolve, dial=Dial(server.port))
     monkeypatch.setattr("activities.http.guarded_get.GuardedBackend", guarded)
 
-    inside = [
-        await read({"url": f"http://wiki.example/{path}"}, "wiki.example") for path in ("moved", "lost", "refreshed")
-    ]
-    outside = [await read({"url": f"http://www.example/{path}"}) for path in ("moved", "lost", "refreshed")]
+    paths = ("moved", "lost", "refreshed")
+    inside = [await read({"url": f"http://wiki.example/{path}"}, "wiki.example") for path in paths]
+    outside = [await read({"url": f"http://www.example/{path}"}) for path in paths]
 
     assert all("secret" in str(each) for each in (*inside, *outside))
     assert {each.is_private for each in inside} == {True}
