@@ -337,9 +337,8 @@ async def test_private_conversations_are_not_handed_to_agents_that_reach_out(des
         reply = await asyncio.wait_for(talk.say(text="What is the news?"), 20)
 
     assert (reply.agent, reply.text) == ("clerk", "I ask the scout.")
-    assert reply.gaps == (
-        "Not handed over to another agent: it reaches out, and the conversation rests on private text.",
-    )
+    [gap] = reply.gaps
+    assert gap == "Not handed over to another agent: it reaches out, and the conversation rests on private text."
 
 
 async def test_a_failed_reply_keeps_the_transcript(desk: Desk) -> None:

@@ -80,9 +80,8 @@ async def test_followers_get_the_same_events_and_can_resume_after_any(client: Cl
         result = await session.result()
         rests = await asyncio.gather(*(events_of(Session(encrypted, session.id), each.cursor) for each in events))
 
-    assert told(events) == sorted(
-        f"{path} {state}" for path in ("T1", "N1", "N1/X1", "N1/X2") for state in ("running", "success")
-    )
+    paths = ("T1", "N1", "N1/X1", "N1/X2")
+    assert told(events) == sorted(f"{path} {state}" for path in paths for state in ("running", "success"))
     assert [by_workflow(each) for each in others] == [by_workflow(events)] * 2
     for given, rest in enumerate(rests, start=1):
         assert by_workflow([*events[:given], *rest]) == by_workflow(events)
@@ -110,9 +109,8 @@ async def test_the_spend_of_a_terminated_subtask_is_in_the_events(environment: O
         rests = await asyncio.gather(*(events_of(session, each.cursor) for each in events))
         usage, trace = (await session.result()).usage, await session.trace()
 
-    assert [event.state for event in events if isinstance(event, SubtaskEvent) and event.subtask == "T1"] == [
-        *("running", "terminated", "failure")
-    ]
+    states = [event.state for event in events if isinstance(event, SubtaskEvent) and event.subtask == "T1"]
+    assert states == ["running", "terminated", "failure"]
     for given, rest in enumerate(rests, start=1):
         spent = sum((each.usage for each in [*events[:given], *rest] if isinstance(each, SpendEvent)), Usage())
         assert (spent.turns, spent.cost_usd) == (usage.turns, usage.cost_usd)

@@ -93,9 +93,8 @@ async def test_expansion_errors_go_back_to_the_model_once(run: RunSession) -> No
     first, second = expanded(*_orders("Arle", "Arle")), expanded(*_orders("Arle", "Brin"))
     result, opened = await run(SCRIPT.on("expand", first, second), GOAL)
 
-    assert opened.model.tasks(ExpandTask)[1].rejected[0].errors == (
-        "subtask T2-2: gives the same agent the same task as T2-1",
-    )
+    [problem] = opened.model.tasks(ExpandTask)[1].rejected[0].errors
+    assert problem == "subtask T2-2: gives the same agent the same task as T2-1"
     assert [record.id for record in result.subtasks] == ["T1", "T2-1", "T2-2", "T3"]
     assert result.wasted.turns == 1
 
@@ -103,9 +102,8 @@ async def test_expansion_errors_go_back_to_the_model_once(run: RunSession) -> No
 async def test_an_expansion_fits_the_remaining_turns(run: RunSession) -> None:
     """The model is told how many subtasks fit besides the waiting ones; those beyond become gaps."""
     ports = [f"P{number}" for number in range(30)]
-    result, opened = await run(
-        SCRIPT.on("expand", expanded(*_orders(*ports))), GOAL.model_copy(update={"limits": Limits(max_turns=14)})
-    )
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=14)})
+    result, opened = await run(SCRIPT.on("expand", expanded(*_orders(*ports))), request)
 
     [asked] = opened.model.tasks(ExpandTask)
     made = [record for record in result.subtasks if record.id.startswith("T2-")]
@@ -122,9 +120,8 @@ async def test_a_nested_session_requests_the_turns_that_its_plan_needs(run: RunS
     parts = [subtask(f"N{number}") for number in range(6)]
     each = subtask("N9", for_each="N0", instruction="Find out who runs the port, with a source.")
     script = Script().plan(*parts, each).plan(nested, *others, goal=GOAL.goal)
-    result, opened = await run(
-        script.on("expand", expanded(*_orders(*"ABCDEF"))), GOAL.model_copy(update={"limits": Limits(max_turns=40)})
-    )
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=40)})
+    result, opened = await run(script.on("expand", expanded(*_orders(*"ABCDEF"))), request)
 
     [_, told] = opened.model.tasks(PlanTask)
     assert told.may_ask_for_more

@@ -99,9 +99,8 @@ class Watched:
 def _script(held: Held) -> Respond:
     """Open a breaker, have agents repeat themselves, one prompt read from the cache, and one call wait."""
     fault = ProviderFault(provider="scripted")
-    failing: list[Exception] = [
-        ProviderError("busy", fault, ErrorType.PROVIDER_UNAVAILABLE, retry_after=timedelta(milliseconds=10))
-    ] * FAILURES
+    busy = ProviderError("busy", fault, ErrorType.PROVIDER_UNAVAILABLE, retry_after=timedelta(milliseconds=10))
+    failing: list[Exception] = [busy] * FAILURES
     cached = usage().model_copy(update={"cached_input_tokens": 60})
     digging = (subtask(f"T{number}", instruction=f"Dig for ever at {number}.") for number in (1, 2))
     script = Script().plan(subtask("T1"), subtask("T2")).plan(*digging, goal="dig")

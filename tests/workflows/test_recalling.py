@@ -82,9 +82,8 @@ async def test_an_agent_can_recall_its_inputs_in_full(run: RunSession, crew_fold
     first, second, refused = direct
     assert str(first.output["text"]).count("three months") > 800
     assert (first.output["pages"], second.output["page"]) == (4, 2)
-    assert refused.output == {
-        "error": "There is no such outcome for this subtask, or it is no longer kept; there are: T1."
-    }
+    error = "There is no such outcome for this subtask, or it is no longer kept; there are: T1."
+    assert refused.output == {"error": error}
     assert [source.quote for source in indirect[0].sources] == ["what search_documents read"]
 
 
@@ -105,9 +104,8 @@ async def test_recalled_outcomes_include_their_text_files(tmp_path: Path) -> Non
     page = await recalled(store, Success(content="So.", sources=(source,), artifacts=(table, chart)))
 
     assert page.sources == (source,)
-    assert str(page.output["text"]).endswith(
-        "File t.csv (text/csv, 3 bytes):\na,b\n\nFile c.png (image/png, 9 bytes): Costs"
-    )
+    files = "File t.csv (text/csv, 3 bytes):\na,b\n\nFile c.png (image/png, 9 bytes): Costs"
+    assert str(page.output["text"]).endswith(files)
 
 
 async def test_recalling_an_outcome_is_fast(tmp_path: Path) -> None:

@@ -143,9 +143,8 @@ async def test_an_invalid_plan_is_requested_three_times_at_most(run: RunSession)
     result, opened = await run(Script().plans(cyclic), GOAL)
 
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 3 + ["work"]
-    assert [(record.agent, record.instruction) for record in result.subtasks] == [
-        ("researcher", f"Answer this request: {GOAL.goal}")
-    ]
+    [record] = result.subtasks
+    assert (record.agent, record.instruction) == ("researcher", f"Answer this request: {GOAL.goal}")
     assert result.answer == "Known."
     assert (result.wasted.turns, result.wasted.cost_usd) == (3, 3 * COST)
     assert len(result.gaps) == 1

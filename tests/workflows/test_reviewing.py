@@ -162,10 +162,9 @@ async def test_a_session_is_reviewed_at_most_twice(environment: OpenEnvironment)
 
 async def test_a_contradiction_found_by_the_writer_is_judged_and_rewritten(run: RunSession) -> None:
     """It goes to a judge too, and the report is written again with the decision."""
-    found = report("It was 1987 or 1990.").model_copy(
-        update={"contradictions": [disagreement("the year", "T1 says 1987", "T2 says 1990")]}
-    )
-    script = TWO.synthesis(found, report("It was 1990.")).on("judge", judged("T2", "it is the later one"))
+    year = disagreement("the year", "T1 says 1987", "T2 says 1990")
+    first = report("It was 1987 or 1990.").model_copy(update={"contradictions": [year]})
+    script = TWO.synthesis(first, report("It was 1990.")).on("judge", judged("T2", "it is the later one"))
     result, opened = await run(script, GOAL)
 
     assert _kinds(opened.model.calls)[3:] == ["synthesis", "judge", "critique", "synthesis"]
@@ -201,6 +200,5 @@ async def test_a_reviewer_reports_issues_with_location_and_severity(run: RunSess
 
     assert [issue.model_dump() for issue in result.issues] == [major, minor]
     assert len([call for call in opened.model.of_kind("work") if call.agent == "reviewer"]) == 2
-    assert "Issue R1.2 (major, confidence 70) at T1: No source. Suggestion: Name it." in (
-        opened.model.of_kind("synthesis")[0].messages[0].text
-    )
+    prompt = opened.model.of_kind("synthesis")[0].messages[0].text
+    assert "Issue R1.2 (major, confidence 70) at T1: No source. Suggestion: Name it." in prompt

@@ -199,9 +199,8 @@ async def test_an_interruption_ends_running_tools_and_the_agent_continues(
     assert found.ok
     assert not refused.ok
     assert hanging.locked()  # the one that acts was made once
-    assert [gap for gap in result.gaps if "refund" in gap] == [
-        'Outcome unknown: whether refund {"amount": 10} was applied has to be checked by a person.'
-    ]
+    [doubt] = [gap for gap in result.gaps if "refund" in gap]
+    assert doubt == 'Outcome unknown: whether refund {"amount": 10} was applied has to be checked by a person.'
     assert {record.state for record in result.subtasks} == {"success"}
 
 

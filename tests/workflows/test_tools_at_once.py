@@ -217,8 +217,7 @@ async def test_a_read_after_an_act_in_the_same_round_sees_its_effect(tmp_path: P
     asked = testing.use_all(testing.use("cancel", order="A"), testing.use("order", order="A"))
     script = testing.Script().plan(testing.subtask("T1", "clerk", "Cancel order A, and say how it stands."))
     request = REQUEST.model_copy(update={"crew": "shop"})
-    ran = await testing.run_session(
-        request, script.work("", asked, testing.answer("It is.")), crews=crews, tools=[cancel, order]
-    )
+    script = script.work("", asked, testing.answer("It is."))
+    ran = await testing.run_session(request, script, crews=crews, tools=[cancel, order])
 
     assert "\ncancelled\n" in ran.turns[-1].prompt

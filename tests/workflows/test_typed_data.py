@@ -70,9 +70,8 @@ async def test_an_agents_invalid_data_is_corrected_at_most_twice(
 ) -> None:
     """Each error is named to the agent; without valid data the subtask fails with that reason and keeps its text."""
     script = Script().plan(clerk("T1", "A")).work("", *map(adding, given))
-    result, opened = await run(
-        script, GOAL.model_copy(update={"limits": Limits(max_attempts=1)}), own_crews=(crew_folder,)
-    )
+    request = GOAL.model_copy(update={"limits": Limits(max_attempts=1)})
+    result, opened = await run(script, request, own_crews=(crew_folder,))
 
     [record] = result.subtasks
     told = work_task(opened.model.of_kind("work")[-1]).rounds

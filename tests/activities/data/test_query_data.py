@@ -104,9 +104,8 @@ async def test_values_are_formatted_plainly(harness: Harness) -> None:
         " 'NaN'::DOUBLE, [1, 2], 'ab'::BLOB, 7::HUGEINT FROM sales LIMIT 1"
     )
 
-    assert answer.sources[0].quote.split("\n")[1:] == [
-        "2026-01-01 | 1.5 | 2026-01-02 03:04:05 | NULL | True | 0.3 | nan | [1, 2] | 6162 | 7"
-    ]
+    row = "2026-01-01 | 1.5 | 2026-01-02 03:04:05 | NULL | True | 0.3 | nan | [1, 2] | 6162 | 7"
+    assert answer.sources[0].quote.split("\n")[1:] == [row]
 
 
 async def test_rows_are_capped_and_counted(harness: Harness) -> None:

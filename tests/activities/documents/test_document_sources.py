@@ -40,9 +40,8 @@ def test_document_names_must_be_relative_paths(tmp_path: Path) -> None:
     sources, store = _sources(tmp_path)
     digest = store.put(b"A")
 
-    listing = sources.list(
-        [f"artifact:{digest}/{name}" for name in ("../a.md", "/etc/passwd", "x/../../a.md", "a%00b.md", "a%0Ab.md")]
-    )
+    names = ("../a.md", "/etc/passwd", "x/../../a.md", "a%00b.md", "a%0Ab.md")
+    listing = sources.list([f"artifact:{digest}/{name}" for name in names])
 
     assert [file.problem for file in listing.files] == ["Its name is not a relative path."] * 5
 

@@ -81,9 +81,8 @@ async def test_pictures_are_re_encoded_before_a_model_sees_them(tmp_path: Path, 
 
 async def test_scanned_pages_are_shown_a_few_at_a_time(tmp_path: Path) -> None:
     """Reading continues after the last picture shown, and no page is left out."""
-    opened, uri = await _opened(
-        tmp_path, scan__pdf=scan(2 * MOST_PICTURES + 1), text__pdf=pdf(), plan__pdf=textless_pdf()
-    )
+    pictures = scan(2 * MOST_PICTURES + 1)
+    opened, uri = await _opened(tmp_path, scan__pdf=pictures, text__pdf=pdf(), plan__pdf=textless_pdf())
     shown: list[str] = []
     first: int | None = 1
     while first is not None:
