@@ -52,8 +52,8 @@ every_wire = pytest.mark.parametrize("wire", WIRES)
 async def test_an_answer_is_returned_as_its_text(wire: Wire) -> None:
     """The stop is `answer`, the JSON is exactly what the model wrote, and the usage is priced."""
     scripted = answer("At eight.")
-    names = {"model": MODELS[wire], "provider": PROVIDERS[wire]}
-    expected = ModelReply(stop="answer", text=scripted.text, usage=usual_usage(wire), **names)
+    model, provider = MODELS[wire], PROVIDERS[wire]
+    expected = ModelReply(stop="answer", text=scripted.text, model=model, provider=provider, usage=usual_usage(wire))
 
     assert await reply_to(wire, scripted) == expected
     assert WorkAnswer.model_validate_json(scripted.text).content == "At eight."
