@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from chargehand import Report, SpendLine, SubtaskRecord, Timing, Usage
 from chargehand_plugins.advice.advise import advice_on
+from tests.unit.cli.reports import report
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -16,23 +18,16 @@ def session(*agents: str, side_by_side: float = 1, turns: int = 2) -> Report:
         for number, agent in enumerate(agents)
     )
     minutes = timedelta(minutes=len(agents))
-    return Report(
-        session="s",
-        goal="g",
-        answer="a",
-        stop_reason="completed",
+    planned = Usage(turns=3, cost_usd=Decimal("0.5"))
+    times: dict[str, Any] = {
+        "wall": minutes,
+        "subtasks_one_after_another": minutes,
+        "critical_path": minutes / side_by_side,
+    }
+    return report(
         usage=Usage(turns=3 + turns * len(agents), cost_usd=Decimal(1)),
-        spend=(
-            SpendLine(agent="supervisor", model="m", purpose="plan", usage=Usage(turns=3, cost_usd=Decimal("0.5"))),
-        ),
-        timing=Timing(
-            started_at=NOW,
-            ended_at=NOW,
-            wall=minutes,
-            subtasks_one_after_another=minutes,
-            critical_path=minutes / side_by_side,
-            speed_up=1,
-        ),
+        spend=(SpendLine(agent="supervisor", model="m", purpose="plan", usage=planned),),
+        timing=Timing(started_at=NOW, ended_at=NOW, speed_up=1, **times),
         subtasks=records,
     )
 
@@ -46,7 +41,7 @@ def test_one_agent_is_advised_when_several_bring_no_benefit() -> None:
         (session("reader", "reader", turns=6), False),
         (session("reader", "analyst"), False),
     ]
-    for report, single_agent in cases:
-        advice = advice_on(report)
+    for case, single_agent in cases:
+        advice = advice_on(case)
         assert advice.single_agent is single_agent
         assert advice.reasons[-1].startswith("Plan, report and decisions took 3 of ")

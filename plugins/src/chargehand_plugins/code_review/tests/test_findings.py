@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,32 +34,19 @@ def look(location: str, line: int = 0, message: str = "", confidence: int = 90) 
 
 
 def sifted(found: list[FoundIssue], confirmed: list[Issue], dismissed: tuple[str, ...] = ()) -> Sifted:
-    request = CodeReviewRequest(
-        documents=(),
-        found=tuple(found),
-        confirmed=tuple(confirmed),
-        second_look="whole",
-        threshold=80,
-        added_lines_only=True,
-    )
-    return sift(request, [FILE], dismissed)
+    given: dict[str, Any] = {"documents": (), "second_look": "whole", "threshold": 80, "added_lines_only": True}
+    return sift(CodeReviewRequest(found=tuple(found), confirmed=tuple(confirmed), **given), [FILE], dismissed)
 
 
 def ids(one: Sifted) -> set[str]:
     return {each.id for reported in one.reported for each in reported.findings}
 
 
-FOUND = st.lists(
-    st.builds(
-        finding,
-        st.just(""),
-        st.integers(1, 10),
-        st.sampled_from(MESSAGES),
-        st.integers(70, 100),
-        st.sampled_from(["logic", "security", "style"]),
-    ),
-    max_size=12,
-).map(lambda found: [one.model_copy(update={"id": f"T1.{number}"}) for number, one in enumerate(found)])
+_AGENTS = st.sampled_from(["logic", "security", "style"])
+_ONE = st.builds(finding, st.just(""), st.integers(1, 10), st.sampled_from(MESSAGES), st.integers(70, 100), _AGENTS)
+FOUND = st.lists(_ONE, max_size=12).map(
+    lambda found: [one.model_copy(update={"id": f"T1.{number}"}) for number, one in enumerate(found)]
+)
 
 
 @given(st.data())
@@ -133,15 +121,12 @@ def test_findings_on_one_line_are_one_entry_with_all_their_texts() -> None:
     review = markdown_of(sifted(found, [look(one.id) for one in found[:-1]]), [FILE])
 
     assert review.count("###") == 3
-    first = "The path has the name in it. (security, style, confidence 90)\n\n"
-    assert (
-        f"{first}security, line 7: The path has the city in it.\n\nstyle, line 7: The path has the city in it, too."
-        in review
-    )
-    counted = (
-        "\n\nReported: 8 of 9 findings, as 3 problems.\n\nNot reported: 1 not confirmed by the second look (style 1)."
-    )
-    assert review.endswith(counted)
+    city = "line 7: The path has the city in it"
+    named = "The path has the name in it. (security, style, confidence 90)"
+    texts = (named, f"security, {city}.", f"style, {city}, too.")
+    assert "\n\n".join(texts) in review
+    counted = "Reported: 8 of 9 findings, as 3 problems.\n\nNot reported: 1 not confirmed by the second look (style 1)."
+    assert review.endswith(f"\n\n{counted}")
     assert "Text is run as a program. (security, style, logic, confidence 90)" in review
     assert "logic, line 2: It never closes the file." in review
     assert "style, line 3: Text of a user is run as a program." in review
@@ -198,11 +183,8 @@ def reviews(each: int, text: str = "") -> Script:
     script = Script().work("", answer("Nothing."))
     for position, agent in enumerate(REVIEWERS):
         first = position * each + 1
-        script = script.work(
-            "",
-            answer("", issues=tuple(finding_of(agent, number, text) for number in range(first, first + each))),
-            agent=agent,
-        )
+        issues = tuple(finding_of(agent, number, text) for number in range(first, first + each))
+        script = script.work("", answer("", issues=issues), agent=agent)
     return script
 
 
@@ -235,22 +217,16 @@ async def test_a_checker_can_check_120_findings(change: str) -> None:
     assert (run.report.gaps, run.report.stop_reason) == ((), "completed")
 
 
+_LEFT = "findings not checked:"
+_INCOMPLETE = f"The second look is incomplete; {_LEFT}"
+
+
 @pytest.mark.parametrize(
     ("each", "text", "status", "gap"),
     [
-        (
-            2,
-            "",
-            "partial",
-            "The second look is incomplete; findings not checked: 6 (conventions 2, history 2, style 2).",
-        ),
-        (70, "", "success", "The second look is incomplete; findings not checked: 220 (conventions 70, history 70, "),
-        (
-            2,
-            "",
-            "no_answer",
-            "The second look did not take place; findings not checked: 12 (conventions 2, history 2, ",
-        ),
+        (2, "", "partial", f"{_INCOMPLETE} 6 (conventions 2, history 2, style 2)."),
+        (70, "", "success", f"{_INCOMPLETE} 220 (conventions 70, history 70, "),
+        (2, "", "no_answer", f"The second look did not take place; {_LEFT} 12 (conventions 2, history 2, "),
         (210, "", "success", "security: issues left out beyond the first 200: 10 (a.py 10)."),
         (90, "x" * 900, "success", "checker: issues it was not given, too long together: 420 (conventions 70, "),
     ],
@@ -269,13 +245,8 @@ async def test_unchecked_findings_are_counted_by_reviewer(
 
 async def test_a_reviewer_reads_the_comments_of_earlier_reviews(change: str, tmp_path: Path) -> None:
     """An export among the documents is listed by file and read by line, author and date; it is not a gap."""
-    comment = {
-        "path": "a.py",
-        "line": 4,
-        "user": {"login": "ada"},
-        "created_at": "2026-03-01T10:00:00Z",
-        "body": "No 4!",
-    }
+    comment = {"path": "a.py", "line": 4, "user": {"login": "ada"}, "body": "No 4!"}
+    comment |= {"created_at": "2026-03-01T10:00:00Z"}
     (tmp_path / "comments.json").write_text(json.dumps([comment, comment | {"path": "b.py"}]))
     script = reviews(0).work(
         "", use("review_comments", file=""), use("review_comments", file="a.py"), answer("Read."), agent="past_reviews"

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dulwich import porcelain
@@ -21,14 +22,8 @@ def repository(folder: Path, *versions: str, seconds: int | None = None) -> Path
         for number, text in enumerate(versions, start=1):
             (folder / "a.py").write_text(text, encoding="utf-8")
             porcelain.add(repo, [str(folder / "a.py")])
-            porcelain.commit(
-                repo,
-                f"Version {number}\n\nWhy.",
-                author=b"A <a@b>",
-                committer=b"A <a@b>",
-                commit_timestamp=seconds,
-                sign=False,
-            )
+            by: dict[str, Any] = {"author": b"A <a@b>", "committer": b"A <a@b>", "commit_timestamp": seconds}
+            porcelain.commit(repo, f"Version {number}\n\nWhy.", sign=False, **by)
     return folder
 
 

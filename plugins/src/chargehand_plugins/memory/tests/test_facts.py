@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,16 +26,9 @@ UNTRUSTED: tuple[Capability, ...] = ("reads_untrusted",)
 
 def fact(id_: str, text: str = "", *, reads: tuple[Capability, ...] = (), day: int = 0, supersedes: str = "") -> Fact:
     """Make a fact, whose text is a distinct sentence unless one is given."""
-    return Fact(
-        id=id_,
-        text=text or f"The quay number {id_} is free.",
-        source="user",
-        recorded_at=NOW + timedelta(days=day),
-        session="s",
-        agent="clerk",
-        reads=reads,
-        supersedes=supersedes,
-    )
+    text, at = text or f"The quay number {id_} is free.", NOW + timedelta(days=day)
+    by: dict[str, Any] = {"source": "user", "session": "s", "agent": "clerk"}
+    return Fact(id=id_, text=text, recorded_at=at, reads=reads, supersedes=supersedes, **by)
 
 
 def stored(folder: Path) -> bytes:

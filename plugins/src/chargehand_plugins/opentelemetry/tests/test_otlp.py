@@ -41,18 +41,11 @@ def test_trace_steps_are_exported_as_nested_spans() -> None:
     turn, tool = found["chat m"], found["execute_tool search"]
     assert len(found) == 4
     assert {len(span.trace_id) for span in found.values()} == {16}
-    assert [each.parent_span_id for each in (session, subtask, turn, tool)] == [
-        b"",
-        session.span_id,
-        subtask.span_id,
-        turn.span_id,
-    ]
+    above = [each.parent_span_id for each in (session, subtask, turn, tool)]
+    assert above == [b"", session.span_id, subtask.span_id, turn.span_id]
     assert turn.end_time_unix_nano - turn.start_time_unix_nano == 10_500_000_000
-    assert [each.status.code for each in (session, turn, tool)] == [
-        Status.STATUS_CODE_UNSET,
-        Status.STATUS_CODE_OK,
-        Status.STATUS_CODE_ERROR,
-    ]
+    states = [Status.STATUS_CODE_UNSET, Status.STATUS_CODE_OK, Status.STATUS_CODE_ERROR]
+    assert [each.status.code for each in (session, turn, tool)] == states
     facts = {each.key: each.value for each in turn.attributes}
     assert facts["gen_ai.usage.input_tokens"].int_value == 12
     assert facts["gen_ai.response.model"].string_value == "m"

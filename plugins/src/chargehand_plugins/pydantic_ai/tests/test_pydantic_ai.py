@@ -95,11 +95,7 @@ async def test_a_truncated_or_refused_reply_is_recognised(
         assert (await model.complete(call(name, tools=()))).stop == stop
 
 
-UNAVAILABLE, REFUSED, THROTTLED = (
-    ErrorType.PROVIDER_UNAVAILABLE,
-    ErrorType.PROVIDER_REFUSED,
-    ErrorType.RATE_LIMITED,
-)
+UNAVAILABLE, REFUSED, THROTTLED = (ErrorType.PROVIDER_UNAVAILABLE, ErrorType.PROVIDER_REFUSED, ErrorType.RATE_LIMITED)
 FAILURES = {
     "throttled": (error(429, headers={"Retry-After": "7"}), (429, THROTTLED, False, False)),
     "broken": (error(500), (500, UNAVAILABLE, False, False)),

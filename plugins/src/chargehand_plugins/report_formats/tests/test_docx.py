@@ -130,10 +130,8 @@ def test_a_document_states_its_language(language: str, stated: str) -> None:
     read = Document(io.BytesIO(written))
 
     default = [read.core_properties.language, *read.styles.element.xpath(".//w:rPrDefault//w:lang/@w:val")]
-    own = {
-        each.text: [code for run in each.runs for code in run._r.xpath("./w:rPr/w:lang/@w:val")]
-        for each in read.paragraphs
-    }
+    codes = "./w:rPr/w:lang/@w:val"
+    own = {each.text: [code for run in each.runs for code in run._r.xpath(codes)] for each in read.paragraphs}
     assert default == [stated] * 2
     assert own["Zweimal im Jahr."] == []
     assert own["Sources"] == ["en"]

@@ -97,14 +97,9 @@ async def test_search_results_are_returned_in_full(
     found = await search.search("tides moons", 5, ())
     await search.close()
 
-    assert found == SearchResults(
-        query="tides moons",
-        results=(
-            SearchHit(title="Tides", snippet="Twice a day.", url="https://a.example/1"),
-            SearchHit(title="Moon", snippet="", url="https://b.example/", published=published),
-        ),
-        confidence=scored[1],
-    )
+    tides = SearchHit(title="Tides", snippet="Twice a day.", url="https://a.example/1")
+    moon = SearchHit(title="Moon", snippet="", url="https://b.example/", published=published)
+    assert found == SearchResults(query="tides moons", results=(tides, moon), confidence=scored[1])
     only_web = {"q": "tides moons", "count": "5", "result_filter": "web", "text_decorations": "false"}
     asked = {
         "brave": ("GET", "/res/v1/web/search", only_web),
@@ -207,16 +202,14 @@ async def test_a_searxng_setting_error_says_what_to_do(service: EngineServer, se
 @pytest.mark.parametrize("engine", ["brave"])
 async def test_a_brave_query_is_cut_to_50_words(service: EngineServer, search: HttpSearch) -> None:
     """Brave refuses more; text that it escaped for HTML is unescaped."""
-    service.results_for = lambda _: [
-        {"title": "Q&amp;A", "url": "https://a.example/?a=1&b=2", "description": "It&#x27;s"}
-    ]
+    sent = {"title": "Q&amp;A", "url": "https://a.example/?a=1&b=2", "description": "It&#x27;s"}
+    service.results_for = lambda _: [sent]
 
     found = await search.search(" ".join(f"w{number}" for number in range(60)), 5, ())
 
     assert found.query == service.asked[0][2]["q"] == " ".join(f"w{number}" for number in range(50))
-    assert [(hit.title, hit.snippet, hit.url) for hit in found.results] == [
-        ("Q&A", "It's", "https://a.example/?a=1&b=2")
-    ]
+    [hit] = found.results
+    assert (hit.title, hit.snippet, hit.url) == ("Q&A", "It's", "https://a.example/?a=1&b=2")
 
 
 @pytest.mark.parametrize("engine", ["searxng"])

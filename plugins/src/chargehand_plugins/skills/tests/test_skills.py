@@ -32,11 +32,8 @@ async def test_an_agent_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
     crews = crew_folder(tmp_path, "harbour", pilot='tools = ["skill_tides"]')
     skill = read_skill(_folder(crews))
     arguments = {"file": "SKILL.md", "page": 1, "version": skill.digest}
-    script = (
-        Script()
-        .plan(subtask("T1", "pilot", "Read the tide table of March."))
-        .work("tide", use("skill_tides", **arguments), answer("High water is at 04:12."))
-    )
+    script = Script().plan(subtask("T1", "pilot", "Read the tide table of March."))
+    script = script.work("tide", use("skill_tides", **arguments), answer("High water is at 04:12."))
 
     run = await run_session(SessionRequest(goal="When is high water?", crew="harbour"), script, crews=crews)
 
@@ -76,11 +73,8 @@ async def test_long_skill_files_are_read_by_page(tmp_path: Path) -> None:
 
     assert [*skill.files] == ["SKILL.md", "scripts/table.py"]
     assert "".join(str(page.get("text", "")) for page in pages) == long
-    assert [page.get("error") for page in pages] == [
-        "The file has pages 1 to 3.",
-        *[None] * 3,
-        "The file has pages 1 to 3.",
-    ]
+    wrong = "The file has pages 1 to 3."
+    assert [page.get("error") for page in pages] == [wrong, None, None, None, wrong]
 
 
 @pytest.mark.parametrize(

@@ -94,12 +94,8 @@ def cited(call: ModelCall) -> BaseModel:
     return answer(f"Known by the {call.agent} [{source.ref}].", ref=source.ref, quote=source.quote)
 
 
-SCRIPT = (
-    Script()
-    .plan(subtask("T1"), subtask("T2", "analyst"), subtask("T3"))
-    .work("", lambda call: use(call.tools[0].name), cited)
-    .synthesis(report("All is known [S1] [S2]."))
-)
+PLANNED = Script().plan(subtask("T1"), subtask("T2", "analyst"), subtask("T3"))
+SCRIPT = PLANNED.work("", lambda call: use(call.tools[0].name), cited).synthesis(report("All is known [S1] [S2]."))
 
 
 async def recorded(client: Client, folder: Path) -> tuple[Report, Path]:

@@ -39,16 +39,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(ground: Path) -> str:
     """A folder with a document of each format."""
-    return folder(
-        ground / "docs",
-        a__md=HANDBOOK,
-        b__csv=SALES,
-        c__pdf=pdf(),
-        d__docx=contract(),
-        e__xlsx=prices(),
-        f__html=_PAGE,
-        g__txt="One line that is rather long. " * 400,
-    )
+    files = {"a__md": HANDBOOK, "b__csv": SALES, "f__html": _PAGE, "g__txt": "One line that is rather long. " * 400}
+    return folder(ground / "docs", c__pdf=pdf(), d__docx=contract(), e__xlsx=prices(), **files)
 
 
 @pytest.fixture(scope="module")
