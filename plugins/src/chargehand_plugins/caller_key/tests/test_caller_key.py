@@ -20,7 +20,6 @@ from tests.scripted_model import Held, Script, answer, request_tool, subtask, to
 from tests.unit.strategies import contracts, examples
 from tests.waiting import eventually, until_state
 from tests.workflows.conftest import Desk, OpenEnvironment
-from worker import program
 from workflows.mailbox.contracts import CallReply, Envelope, SteeringItem
 from workflows.registry import WORKFLOWS
 
@@ -58,11 +57,8 @@ async def test_only_signed_updates_change_a_session(
         other = await chargehand.start(SessionRequest(goal="What else is there?", approval="plan"))
         for each in session, other:
             await until_state(each, "awaiting_approval")
-        keys = [
-            CallerKey(KEY[::-1]),
-            Mistaken(receiver=session.id),
-            Mistaken(arguments=[PlanDecision(decision="reject")]),
-        ]
+        rejection = PlanDecision(decision="reject")
+        keys = [CallerKey(KEY[::-1]), Mistaken(receiver=session.id), Mistaken(arguments=[rejection])]
         strangers = [with_interceptors(chargehand.client, SignUpdates(key)) for key in keys]
         tried = [(stranger, "decide_plan", other) for stranger in strangers]
         tried += [(chargehand.client, name, session) for name in UPDATES]
@@ -88,9 +84,7 @@ async def test_only_signed_updates_change_a_session(
 async def test_only_signed_signals_reach_the_workflows_of_a_session(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Someone who reads histories can neither steer an agent nor answer for its session; a replay without the key
-    refuses the same signals, and signals between workflows arrive.
-    """
+    """No reader of histories can steer an agent or answer for its session; a replay refuses the same signals."""
     monkeypatch.setenv(SETTING, KEY)
     held = Held(use("search_documents"))
     script = Script().plan(subtask("T1", "clerk")).work("", held, request_tool("refund", amount=7), answer("Known."))
@@ -131,10 +125,3 @@ async def test_a_signature_matches_the_decoded_message(envelope: Envelope) -> No
     signed = CallerKey(KEY).sign({}, "s", SignalName.MAILBOX, "", [envelope])
 
     assert CallerKey(KEY).has_signed(signed, "s", SignalName.MAILBOX, "", received)
-
-
-def test_a_short_key_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A worker does not start with a guessable key."""
-    monkeypatch.setenv(SETTING, "short")
-
-    assert (program.main(["--check-settings"]), SETTING in capsys.readouterr().err) == (2, True)

@@ -13,11 +13,7 @@ from activities.models.schemas import strict
 from chargehand_plugins.mcp.tools.definitions import MOST_SPEC_BYTES, UnusableTool, define, digest_together, readable
 from tests.security.corpus import ATTACKS, FORGED_MARKS
 
-_KEYWORDS = (
-    *("type", "properties", "required", "items", "anyOf", "oneOf", "enum", "const", "$ref", "$defs"),
-    "a",
-    "b!",
-)
+_KEYWORDS = ("type", "properties", "required", "items", "anyOf", "oneOf", "enum", "const", "$ref", "$defs", "a", "b!")
 _WORDS = st.sampled_from(("string", "object", "array", "null", "x", "#/$defs/a"))
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | _WORDS,

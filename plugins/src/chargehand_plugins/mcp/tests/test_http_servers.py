@@ -161,14 +161,10 @@ class _Issuer(LoopbackHandler):
         issuer = f"http://{self.headers['host']}"
         self.asked.append((self.path, self.headers.get("authorization", "")))
         if self.path.startswith("/.well-known/"):
-            described = {
-                "issuer": issuer,
-                "authorization_endpoint": f"{issuer}/authorize",
-                "token_endpoint": f"{issuer}/token",
-                "response_types_supported": ["code"],
-                "grant_types_supported": ["client_credentials"],
-                "token_endpoint_auth_methods_supported": ["client_secret_basic"],
-            }
+            places = {"authorization_endpoint": f"{issuer}/authorize", "token_endpoint": f"{issuer}/token"}
+            kinds = {"response_types": "code", "grant_types": "client_credentials"}
+            kinds |= {"token_endpoint_auth_methods": "client_secret_basic"}
+            described = {"issuer": issuer, **places, **{f"{name}_supported": [kind] for name, kind in kinds.items()}}
             self.answer(200, json.dumps(described).encode(), content_type="application/json")
         else:
             body = parse_qs(self.body().decode())
@@ -222,9 +218,8 @@ async def test_calls_with_an_oauth_token_run_concurrently() -> None:
         for refused in ([], [401, 401]):
             remote.statuses = list(refused)
             async with asyncio.timeout(20):
-                assert [answer.ok for answer in await asyncio.gather(call_forecast(server), call_forecast(server))] == [
-                    True
-                ] * 2
+                first, second = await asyncio.gather(call_forecast(server), call_forecast(server))
+                assert (first.ok, second.ok) == (True, True)
         await server.close()
 
 

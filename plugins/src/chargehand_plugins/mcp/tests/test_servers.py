@@ -47,14 +47,9 @@ async def serve(starts: Path) -> AsyncIterator[Serve]:
 
     def declare(*tools: str, wait: float = 0, environment: dict[str, str] | None = None, **fields: Any) -> McpServer:
         values = environment or {}
-        declared = McpDeclaration(
-            name="odd",
-            command=sys.executable,
-            args=("-IS", str(SCRIPT), str(wait), str(starts)),
-            environment=tuple(values),
-            tools=tools or ("echo",),
-            **fields,
-        )
+        program = {"command": sys.executable, "args": ("-IS", str(SCRIPT), str(wait), str(starts))}
+        fields |= {"name": "odd", "environment": tuple(values), "tools": tools or ("echo",)}
+        declared = McpDeclaration.model_validate(fields | program)
         servers.append(McpServer(declared, values))
         return servers[-1]
 
@@ -153,9 +148,7 @@ async def test_a_slow_server_does_not_block_worker_start(serve: Serve) -> None:
 
 @pytest.mark.parametrize("tool", ["crash", "flood", "swarm", "quiz"])
 async def test_a_server_that_ended_is_restarted(serve: Serve, starts: Path, tool: str) -> None:
-    """It may have crashed, or been ended for a message that is too large, has too many values or too many questions:
-    the lost call raises, Temporal retries it if it changes nothing, and it finds a new server.
-    """
+    """Whether it crashed or was ended for what it sent, the lost call raises, and its retry finds a new server."""
     server = serve("echo", tool, elicitation=tool == "quiz")
 
     lost = await fault(server, tool)

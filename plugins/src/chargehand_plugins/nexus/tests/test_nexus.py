@@ -108,13 +108,8 @@ async def elsewhere(client: Client) -> AsyncGenerator[Client]:
     week.workflow_execution_retention_period.FromSeconds(7 * 86_400)
     await client.workflow_service.register_namespace(week)
     connected = Client(client.service_client, namespace=namespace, data_converter=data_converter())
-    worker = Worker(
-        connected,
-        task_queue="claims",
-        workflows=[ClaimWorkflow, ImpatientWorkflow],
-        workflow_runner=UnsandboxedWorkflowRunner(),
-    )
-    async with worker:
+    workflows, runner = [ClaimWorkflow, ImpatientWorkflow], UnsandboxedWorkflowRunner()
+    async with Worker(connected, task_queue="claims", workflows=workflows, workflow_runner=runner):
         yield connected
 
 
@@ -136,9 +131,8 @@ async def test_a_workflow_in_another_namespace_can_run_and_steer_a_session(
     async with open_environment(client, tmp_path, Script().plan(subtask("T1"))) as opened:
         ordered = _Ordered(endpoint=await _endpoint(opened), session=session, held=f"other-{session}")
         await client.start_workflow("NoSession", id=ordered.held, task_queue="not-polled")
-        seen = await asyncio.wait_for(
-            elsewhere.execute_workflow(ClaimWorkflow.run, ordered, id=session, task_queue="claims"), 60
-        )
+        claim = elsewhere.execute_workflow(ClaimWorkflow.run, ordered, id=session, task_queue="claims")
+        seen = await asyncio.wait_for(claim, 60)
         report = await opened.chargehand.session(session).result()
 
     assert (seen.awaiting.session, seen.awaiting.state) == (session, "awaiting_approval")

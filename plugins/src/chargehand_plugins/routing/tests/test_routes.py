@@ -63,19 +63,8 @@ async def test_a_rule_takes_no_model_turn(environment: OpenEnvironment, tmp_path
     reason = "the request matches *invoice*"
     agents = ("billing", "clerk", "writer")
     assert result.routes == tuple(Route(by="rule", agent=agent, reason=reason) for agent in agents)
-    assert [step.name for step in trace.steps if step.kind == "route"] == [
-        f"by rule: {agent} ({reason})" for agent in agents
-    ]
-
-
-async def test_a_request_that_matches_no_rule_is_planned(run: RunSession, tmp_path: Path) -> None:
-    """A model plans if no rule matches and there is no router."""
-    result, opened = await run(
-        Script().plan(subtask("T1", "clerk")), asked("When do you open on Sundays?"), own_crews=desk(tmp_path)
-    )
-
-    assert [call.task.kind for call in opened.model.calls] == ["plan", "work"]
-    assert result.routes == ()
+    steps = [step.name for step in trace.steps if step.kind == "route"]
+    assert steps == [f"by rule: {agent} ({reason})" for agent in agents]
 
 
 async def test_a_router_model_names_a_primary_and_a_secondary_agent(run: RunSession, tmp_path: Path) -> None:
@@ -129,9 +118,8 @@ async def test_an_unusable_route_costs_one_turn(
 async def test_an_unusable_secondary_route_leaves_the_primary(run: RunSession, tmp_path: Path) -> None:
     """It is dropped with its reason, and the primary is followed."""
     script = Script().on("route", routed(("billing", "the payment"), ("pirate", "the ship")))
-    result, opened = await run(
-        script, asked("I have paid twice, and there is a ship"), own_crews=desk(tmp_path, "model")
-    )
+    goal = "I have paid twice, and there is a ship"
+    result, opened = await run(script, asked(goal), own_crews=desk(tmp_path, "model"))
 
     assert [call.task.kind for call in opened.model.calls] == ["route", "work"]
     assert [(route.agent, route.used) for route in result.routes] == [("pirate", False), ("billing", True)]

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -26,22 +27,10 @@ from workflows.registry import AroundWorkflows, RefuseBadInput, workflow_runner
 
 _NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 _cents = st.integers(1, 400).map(lambda cents: Decimal(cents) / 100)
-_limits = st.builds(
-    TenantLimits,
-    sessions=st.none() | st.integers(1, 3),
-    sessions_per_minute=st.none() | st.integers(1, 3),
-    usd_per_day=st.none() | _cents,
-)
-_steps = st.lists(
-    st.tuples(
-        st.sampled_from(["ask", "leave", "raise"]),
-        st.integers(0, 9),
-        _cents,
-        st.integers(1, 5),
-        st.sampled_from([0, 1, 30, 61, 40_000]),
-    ),
-    max_size=40,
-)
+_few = st.none() | st.integers(1, 3)
+_limits = st.builds(TenantLimits, sessions=_few, sessions_per_minute=_few, usd_per_day=st.none() | _cents)
+_kinds, _seconds = st.sampled_from(["ask", "leave", "raise"]), st.sampled_from([0, 1, 30, 61, 40_000])
+_steps = st.lists(st.tuples(_kinds, st.integers(0, 9), _cents, st.integers(1, 5), _seconds), max_size=40)
 
 
 def _entry(key: str, session: str, usd: Decimal, priority: int = 3, since: datetime = _NOON) -> Entry:
@@ -165,17 +154,10 @@ async def _ledger(
         return Count(spent_usd=await spent())
 
     queue = f"test-{uuid4().hex[:8]}"
-    async with Worker(
-        client,
-        task_queue=queue,
-        workflows=[TenantWorkflow],
-        activities=[find_ended, count_spent],
-        workflow_runner=workflow_runner(),
-        interceptors=[AroundWorkflows(RefuseBadInput)],
-    ):
-        ledger = await client.start_workflow(
-            TenantWorkflow.run, LedgerRequest(tenant="acme", limits=_LIMITS), id=f"{queue}/acme", task_queue=queue
-        )
+    served: dict[str, Any] = {"workflows": [TenantWorkflow], "activities": [find_ended, count_spent]}
+    around, request = [AroundWorkflows(RefuseBadInput)], LedgerRequest(tenant="acme", limits=_LIMITS)
+    async with Worker(client, task_queue=queue, workflow_runner=workflow_runner(), interceptors=around, **served):
+        ledger = await client.start_workflow(TenantWorkflow.run, request, id=f"{queue}/acme", task_queue=queue)
         yield ledger
         await ledger.terminate()
 

@@ -227,9 +227,8 @@ async def test_a_lost_ledger_is_recounted_to_the_same_figures(client: Client, tm
     async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(5))) as opened:
         held.released.set()
         ended = [await opened.run(_asking("1")) for _ in range(2)]
-        talk = await opened.chargehand.converse(
-            crew="research", tenant="acme", limits=ConversationLimits(budget_usd=Decimal(1))
-        )
+        limits = ConversationLimits(budget_usd=Decimal(1))
+        talk = await opened.chargehand.converse(crew="research", tenant="acme", limits=limits)
         await talk.say(text="Hello")
         runs = await opened.start(_asking("1", approval="plan"), until="awaiting_approval")
         await runs.raise_limits(budget_usd=Decimal(2))

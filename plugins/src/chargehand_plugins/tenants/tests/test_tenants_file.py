@@ -11,7 +11,6 @@ from activities.backends import SettingsError
 from chargehand.wire import WorkflowType
 from chargehand_plugins.tenants.file import load_tenants
 from chargehand_plugins.tenants.limits import TenantLimits
-from worker.program import main
 from workflows.registry import added_workflows
 
 
@@ -76,15 +75,3 @@ def test_ledgers_auto_upgrade_if_worker_versioning_is_used(
     behaviors = {each.name: each.versioning_behavior for each in definitions}
 
     assert behaviors[WorkflowType.TENANT] is behavior
-
-
-def test_a_missing_file_is_refused_when_settings_are_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The message names the setting and the file."""
-    monkeypatch.setenv("CHARGEHAND_TENANTS", str(tmp_path / "none.toml"))
-
-    code = main(["--check-settings"])
-
-    assert code == 2
-    assert f"CHARGEHAND_TENANTS: {tmp_path / 'none.toml'} cannot be read" in capsys.readouterr().err

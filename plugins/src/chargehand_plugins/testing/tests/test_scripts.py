@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.documents.catalog import Catalog
 from activities.models.protocol import ModelCall
 from activities.turn.activity import interpret
 from activities.turn_kinds.registry import TASK_TYPES
@@ -26,6 +25,7 @@ from chargehand_plugins.testing import (
     use,
 )
 from chargehand_plugins.testing.scripted_model import ScriptedModel
+from tests.activities.models.calls import a_call
 from tests.crew_files import crew_folder
 from tests.unit.activities.prompt_files import TASKS
 from tests.unit.strategies import contracts
@@ -52,18 +52,8 @@ async def ask(crews: Path, script: Script, output_schema: JsonSchema | None = No
 
 def call_of(kind: str) -> ModelCall:
     agent, task = next(each for each in TASKS.values() if each[1].kind == kind)
-    return ModelCall(
-        model="m",
-        task=task,
-        agent=agent,
-        catalog=Catalog(),
-        system="",
-        messages=(),
-        answer_type=task.answer_type_for(None),
-        max_output_tokens=1,
-        timeout_seconds=1,
-        idempotency_key="k",
-    )
+    call = a_call(messages=(), tools=(), answer_type=task.answer_type_for(None))
+    return call.model_copy(update={"task": task, "agent": agent})
 
 
 @pytest.mark.parametrize("kind", TASK_TYPES)
@@ -124,19 +114,12 @@ async def test_a_scripted_conversation_runs_to_its_end(crews: Path) -> None:
     script = script.converse("Thanks", answer("Goodbye.")).converse("unsaid", answer("Never."))
     approved: list[PendingCall] = []
 
+    desk, said = ConversationRequest(crew="desk"), ("I want my money.", "Thanks.")
     run = await run_conversation(
-        ConversationRequest(crew="desk"),
-        ("I want my money.", "Thanks."),
-        script,
-        crews=crews,
-        tools=[refund],
-        approve=lambda call: not approved.append(call),
+        desk, said, script, crews=crews, tools=[refund], approve=lambda call: not approved.append(call)
     )
 
-    assert [(reply.agent, reply.text) for reply in run.replies] == [
-        ("clerk", "It is refunded."),
-        ("clerk", "Goodbye."),
-    ]
+    assert [(reply.agent, reply.text) for reply in run.replies] == [("clerk", "It is refunded."), ("clerk", "Goodbye.")]
     assert (run.end.reason, run.end.messages, run.end.replies) == ("closed", 2, 2)
     assert (len(approved), run.tool_calls) == (1, (ToolUse("refund", {"order": "A-17"}),))
     assert ("Refunded A-17." in run.turns[-1].prompt, run.unused) == (True, ("converse 'unsaid'",))

@@ -5,24 +5,17 @@ from typing import Any
 
 import pytest
 
-from chargehand import (
-    Chargehand,
-    Conversation,
-    Plan,
-    PlanDecision,
-    Session,
+from chargehand import Chargehand, Conversation, Session
+from chargehand.contracts import Plan, PlanDecision, SessionRequest, Status, Subtask, Trace
+from chargehand.errors import (
+    AnotherRequest,
     SessionCancelled,
     SessionEnded,
     SessionFailed,
     SessionNotFound,
-    SessionRequest,
     SessionTerminated,
-    Status,
-    Subtask,
-    Trace,
     UpdateRefused,
 )
-from chargehand.errors import AnotherRequest
 from chargehand.wire import ErrorType
 from chargehand_plugins.testing import StandInChargehand, StandInConversation, StandInScript, StandInSession, report_of
 
