@@ -66,10 +66,7 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
         "Hostile files",
         "ZIP, XML, PDF, text and polyglot bombs under every suffix are read or refused by a child of at most 512 MB "
         "in seconds; the worker grows by less than 64 MB and reads the next document.",
-        (
-            "tests/activities/documents/test_hostile_documents.py",
-            "tests/activities/documents/test_document_sources.py",
-        ),
+        ("tests/activities/documents/test_hostile_documents.py", "tests/activities/documents/test_document_sources.py"),
     ),
     "addresses": HostileClass(
         "Addresses and DNS rebinding",

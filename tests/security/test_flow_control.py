@@ -199,9 +199,8 @@ async def test_private_text_that_an_agent_read_is_not_sent(tmp_path: Path) -> No
 
 async def test_a_person_can_approve_sending_private_text(tmp_path: Path) -> None:
     """The call waits with its reason and is made exactly as shown once approved; the next one waits again."""
-    script = (
-        Script().plan(subtask("T1", agent="clerk")).work("", READ, LEAK, request_tool("mail", to="x"), answer("So."))
-    )
+    turns = (READ, LEAK, request_tool("mail", to="x"), answer("So."))
+    script = Script().plan(subtask("T1", agent="clerk")).work("", *turns)
     async with opened_desk(script, tmp_path) as opened:
         session = await opened.chargehand.start(asked(tmp_path).model_copy(update={"answer_within": None}))
         await until_state(session, "awaiting_call_approval")
@@ -252,13 +251,9 @@ async def test_an_outcome_taints_the_agents_that_receive_it(tmp_path: Path) -> N
 @pytest.mark.real_server
 async def test_a_follow_up_session_stays_tainted(client: Client, tmp_path: Path) -> None:
     """What the first session read still counts; what its user wrote may still be sent."""
-    script = (
-        Script()
-        .plan(subtask("T1", agent="reader"))
-        .plan(subtask("T1", agent="poster"), goal="And now?")
-        .work("", READ, answer(SECRET), agent="reader")
-        .work("", LEAK, OWN, answer("Done."), agent="poster")
-    )
+    script = Script().plan(subtask("T1", agent="reader")).work("", READ, answer(SECRET), agent="reader")
+    script = script.plan(subtask("T1", agent="poster"), goal="And now?")
+    script = script.work("", LEAK, OWN, answer("Done."), agent="poster")
     async with opened_desk(script, tmp_path, client) as opened:
         first = await opened.chargehand.start(asked(tmp_path))
         await first.result()
@@ -330,11 +325,8 @@ async def test_a_report_counts_the_document_list_as_read(tmp_path: Path) -> None
 
 async def test_a_hand_over_keeps_the_taint_of_the_document_list(tmp_path: Path) -> None:
     """An agent that saw the list but opened nothing does not free the next agent to send its words."""
-    script = (
-        Script()
-        .replies("Mail", say(SECRET, hand_over="poster"), agent="reader")
-        .replies("Mail", LEAK, OWN, say("Mailed."), agent="poster")
-    )
+    script = Script().replies("Mail", say(SECRET, hand_over="poster"), agent="reader")
+    script = script.replies("Mail", LEAK, OWN, say("Mailed."), agent="poster")
     async with opened_desk(script, tmp_path) as opened:
         await converse(opened, tmp_path, MAIL, agent="reader")
 
@@ -345,11 +337,9 @@ async def test_a_hand_over_does_not_reset_the_unapproved_call_count(tmp_path: Pa
     """A conversation makes at most eight calls without approval, however many agents take part."""
     text = "Mail one two three four five six seven eight nine ten to ada@ours.example"
     own = [("mail", {"to": "ada@ours.example", "text": word}) for word in text.split()[1:11]]
-    script = (
-        Script()
-        .replies("Mail", READ, request_tools(*own[:5]), say("Half.", hand_over="poster"), agent="clerk")
-        .replies("Mail", request_tools(*own[5:]), say("Mailed."), agent="poster")
-    )
+    first = (READ, request_tools(*own[:5]), say("Half.", hand_over="poster"))
+    script = Script().replies("Mail", *first, agent="clerk")
+    script = script.replies("Mail", request_tools(*own[5:]), say("Mailed."), agent="poster")
     async with opened_desk(script, tmp_path) as opened:
         await converse(opened, tmp_path, text)
 

@@ -17,12 +17,8 @@ from tests.waiting import until_state
 HEADING = "Project Bluebird: takeover of Meridian Shipping"
 CLEAN = "Search the web for news about shipping companies this month."
 QUERIES = (
-    f"news on {HEADING}",
-    HEADING.upper(),
-    HEADING[::-1],
-    codecs.encode(HEADING, "rot13"),
-    base64.b64encode(HEADING.encode()).decode(),
-    f"what is {HEADING.encode().hex()}",
+    *(f"news on {HEADING}", HEADING.upper(), HEADING[::-1], codecs.encode(HEADING, "rot13")),
+    *(base64.b64encode(HEADING.encode()).decode(), f"what is {HEADING.encode().hex()}"),
 )
 
 
@@ -39,13 +35,9 @@ def folder(tmp_path: Path) -> Path:
 
 async def run(stand: Stand, folder: Path, goal: str, *, is_approved: bool = False, is_trusted: bool = False) -> Report:
     documents = (f"file:{folder}/",)
-    request = SessionRequest(
-        goal=goal,
-        documents=documents,
-        trusted_documents=documents if is_trusted else (),
-        review="never",
-        approval="plan" if is_approved else "none",
-    )
+    trusted, approval = documents if is_trusted else (), "plan" if is_approved else "none"
+    request = SessionRequest(goal=goal, documents=documents, trusted_documents=trusted, review="never")
+    request = request.replace(approval=approval)
     session = await stand.chargehand.start(request)
     if is_approved:
         await until_state(session, "awaiting_approval")
@@ -78,9 +70,7 @@ async def test_a_planner_whose_agents_can_reach_out_sees_no_documents(tmp_path: 
 async def test_a_plan_that_would_send_document_text_out_is_refused(
     tmp_path: Path, folder: Path, goal: str, *, plans: int, query: str
 ) -> None:
-    """The planner is told which subtask, its next plan is executed, and the heading is never searched. The user's own
-    question may be planned and searched even if it contains a document's name.
-    """
+    """The planner is told which subtask; the user's own question may be searched even with a document's name in it."""
     script = planned(f"Search the web for {HEADING} and its price.", CLEAN)
     script = script.work("", uses("search", {"query": query}), answer("Done."))
     async with serve_pages() as web, open_stand(tmp_path, script, web, Engine(), roots=[folder]) as stand:
