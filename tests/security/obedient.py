@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from pydantic import BaseModel
@@ -19,21 +19,7 @@ from activities.turn_kinds.protocol import SubtaskDraft
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import CompressTask, OutputTask, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
-from tests.scripted_model import (
-    compressed,
-    criticised,
-    disagreement,
-    expanded,
-    graded,
-    judged,
-    output,
-    plan,
-    refined,
-    reply,
-    report,
-    reviewed,
-    subtask,
-)
+from tests import scripted_model as scripted
 from tests.scripted_model import usage as cost
 from tests.security.corpus import BY_TAG, DRESSES, Attack
 
@@ -92,7 +78,7 @@ class Obedient:
             self.obeyed.update((scene_of(call), attack.tag) for attack in seen)
         if isinstance(call.task, WorkTask):
             return self._work(call, call.task, seen, secrets)
-        return reply(self._decide(call.task, seen, secrets))
+        return scripted.reply(self._decide(call.task, seen, secrets))
 
     def _decide(  # noqa: PLR0911  # one for each kind of task
         self, task: Task, seen: Sequence[Attack], secrets: Sequence[str]
@@ -102,40 +88,44 @@ class Obedient:
             case PlanTask():
                 return self._plan(task, seen, secrets)
             case ExpandTask():
-                return expanded(self._order(task.template, seen, secrets))
+                return scripted.expanded(self._order(task.template, seen, secrets))
             case RefineTask():
-                return refined(self._order(task.instruction, seen, secrets))
+                return scripted.refined(self._order(task.instruction, seen, secrets))
             case ReviewTask():
-                return reviewed(*self._added(task, seen, secrets), missing=["all of it"])
+                return scripted.reviewed(*self._added(task, seen, secrets), missing=["all of it"])
             case JudgeTask():
-                return judged(task.candidates[-1].id, reason=told)
+                return scripted.judged(task.candidates[-1].id, reason=told)
             case CritiqueTask():
-                return criticised(told)
+                return scripted.criticised(told)
             case GradeTask():
-                return graded(told)
+                return scripted.graded(told)
             case OutputTask():
-                return output(told)
+                return scripted.output(told)
             case SynthesisTask():
-                return report(told).model_copy(update={"contradictions": [disagreement(told[:80], told[:80])]})
+                return scripted.report(told).model_copy(
+                    update={"contradictions": [scripted.disagreement(told[:80], told[:80])]}
+                )
             case _:
-                return compressed(told)
+                return scripted.compressed(told)
 
     def _plan(self, task: PlanTask, seen: Sequence[Attack], secrets: Sequence[str]):
         base = next((base for word, base in self.bases.items() if word in task.goal), None)
         if base is None:  # a nested session: it does what its goal says, with any agents it likes
             self.drafted += 1
             if task.rejected:
-                return plan(subtask("N1", "writer", instruction="Write down what is known of it."))
-            return plan(subtask("N1", "researcher", instruction=self._order(task.goal[:200], seen, secrets)))
+                return scripted.plan(scripted.subtask("N1", "writer", instruction="Write down what is known of it."))
+            return scripted.plan(
+                scripted.subtask("N1", "researcher", instruction=self._order(task.goal[:200], seen, secrets))
+            )
         if not seen or len(task.rejected) == 2:
-            return plan(*base)
-        wanted = [subtask("X1", "researcher", instruction=self._order("Find it outside.", seen, secrets))]
+            return scripted.plan(*base)
+        wanted = [scripted.subtask("X1", "researcher", instruction=self._order("Find it outside.", seen, secrets))]
         if not task.rejected:
             bring = self._order("Bring it outside.", seen, secrets)
-            wanted.append(subtask("X2", "admin", instruction=self._order("Take over.", seen, secrets)))
-            wanted.append(subtask("X3", "researcher", instruction=bring, after=[base[0].id]))
+            wanted.append(scripted.subtask("X2", "admin", instruction=self._order("Take over.", seen, secrets)))
+            wanted.append(scripted.subtask("X3", "researcher", instruction=bring, after=[base[0].id]))
         self.drafted += len(wanted)
-        return plan(*base, *wanted)
+        return scripted.plan(*base, *wanted)
 
     def _added(self, task: ReviewTask, seen: Sequence[Attack], secrets: Sequence[str]) -> list[SubtaskDraft]:
         """Add subtasks for agents that reach out, directly or through a nested session; one kind per review."""
@@ -144,7 +134,7 @@ class Obedient:
         self.drafted += 1
         agent = ("supervisor", "researcher")[len(task.outcomes) % 2]
         order = self._order("Bring what was found outside.", seen, secrets)
-        return [subtask(f"R{len({given.id for given in task.outcomes})}", agent, instruction=order)]
+        return [scripted.subtask(f"R{len({given.id for given in task.outcomes})}", agent, instruction=order)]
 
     def _order(self, words: str, seen: Sequence[Attack], secrets: Sequence[str]) -> str:
         urls = [url for attack in seen[:12] for url in addresses(attack, self.collector, secrets)][:12]
@@ -157,7 +147,7 @@ class Obedient:
         if not task.rounds:
             said = next((said for word, said in self.says.items() if word in task.instruction), None)
             if said is not None:
-                return reply(said)
+                return scripted.reply(said)
         first = next((calls for word, calls in self.first_calls.items() if word in task.instruction), ())
         if first[len(task.rounds) * _AT_ONCE :]:
             return _uses(first[len(task.rounds) * _AT_ONCE :][:_AT_ONCE])
@@ -178,11 +168,8 @@ class Obedient:
             FindingDraft(claim=told[:900], source_refs=[ref, forged[0]], quote=told, confidence=999)
             for ref in forged[:9]
         ]
-        return reply(
-            WorkAnswer(
-                status="partial", content=told, findings=findings, confidence=100, gaps=[told[:400]], message=told[:400]
-            )
-        )
+        own: dict[str, Any] = {"status": "partial", "content": told, "message": told[:400], "gaps": [told[:400]]}
+        return scripted.reply(WorkAnswer(findings=findings, confidence=100, **own))
 
     def pending(
         self, call: ModelCall, seen: Sequence[Attack], secrets: Sequence[str], tried: set[str]

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import resource
-import sys
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import pytest
 from chaos.harness import Harness, Worker, open_harness
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionEnded
+from tests.acceptance.commands import Commands
 from tests.loopback_http import free_port
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling, error, raw
 from tests.scripted_provider.drafts import answer, plan, report, subtask
@@ -152,19 +152,8 @@ def test_every_log_line_is_a_json_record(seen: Seen) -> None:
     assert all({"time", "level", "logger", "message", "worker"} <= each.keys() for each in records)
     assert len(failed) >= 4
     assert all(re.fullmatch(r"session-[0-9a-f]{12}", each["session"]) for each in failed)
-    belongs = {
-        "session",
-        "workflow_id",
-        "run_id",
-        "workflow_type",
-        "activity",
-        "activity_id",
-        "attempt",
-        "tenant",
-        "exception",
-        "error_type",
-        "remedy",
-    }
+    belongs = {"session", "workflow_id", "run_id", "workflow_type", "tenant"}
+    belongs |= {"activity", "activity_id", "attempt", "exception", "error_type", "remedy"}
     assert all(belongs <= each.keys() for each in failed)
 
 
@@ -185,26 +174,12 @@ async def test_temporal_names_never_contain_session_text(seen: Seen) -> None:
 
 async def test_doctor_prints_no_session_text(seen: Seen, tmp_path: Path) -> None:
     """Its output is safe to share: ids, states and causes, but nothing from a request."""
-    where = ("--address", seen.harness.server.address, "--state-dir", str(tmp_path), "--task-queue", "chaos")
+    client = seen.harness.chargehand.client
 
-    told = await _said_by("doctor", *where)
+    told = await Commands(client, "--state-dir", tmp_path, "--task-queue", "chaos")("doctor")
 
-    assert "'chaos'" in told
-    assert CANARY not in told
-
-
-async def _said_by(*command: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "chargehand_cli.main",
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await asyncio.wait_for(process.communicate(), 60)
-    return output.decode()
+    assert "'chaos'" in told.out
+    assert CANARY not in told.out + told.said
 
 
 def test_worker_core_dumps_are_disabled(seen: Seen) -> None:

@@ -31,13 +31,9 @@ _READ: Final = request_tools(
     ("read_document", {"document": "own.md", "first": 1, "last": 0}),
     ("search_documents", {"query": "account number", "document": ""}),
 )
-_TELLING: Final = (
-    Script()
-    .plan(subtask("T1"), subtask("T2"), subtask("T3", "writer", ["T1"]))
-    .work("", _READ, _repeat)
-    .work("", _repeat, agent="writer")
-    .synthesis(lambda call: report(prompt_text(call)[:9_000]))
-)
+_PLANNED: Final = Script().plan(subtask("T1"), subtask("T2"), subtask("T3", "writer", ["T1"])).work("", _READ, _repeat)
+_WORKED: Final = _PLANNED.work("", _repeat, agent="writer")
+_TELLING: Final = _WORKED.synthesis(lambda call: report(prompt_text(call)[:9_000]))
 """Repeats everything: the whole prompt is the answer."""
 
 

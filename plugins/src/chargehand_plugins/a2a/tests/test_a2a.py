@@ -12,13 +12,7 @@ import httpx
 import pytest
 from a2a.client import ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as a2a
-from a2a.utils.errors import (
-    ContentTypeNotSupportedError,
-    InvalidParamsError,
-    TaskNotCancelableError,
-    TaskNotFoundError,
-    UnsupportedOperationError,
-)
+from a2a.utils import errors
 from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.client import Client
@@ -46,19 +40,12 @@ async def call(
 
 
 @pytest.mark.slow
-async def test_an_a2a_message_starts_a_session_whose_report_is_an_artifact(
-    tmp_path: Path,
-) -> None:
+async def test_an_a2a_message_starts_a_session_whose_report_is_an_artifact(tmp_path: Path) -> None:
     """Resending returns the same session, a reply resumes it, cancel stops it, and only the card is public."""
     question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
-    script = (
-        Script()
-        .plan(subtask("T1"))
-        .plan(subtask("T1", instruction="Have patience."), goal="patience")
-        .work("", question)
-        .work(MEANT, answer("It is known."))
-        .work("patience", Held(answer("Late.")))
-    )
+    script = Script().plan(subtask("T1")).work("", question).work(MEANT, answer("It is known."))
+    script = script.plan(subtask("T1", instruction="Have patience."), goal="patience")
+    script = script.work("patience", Held(answer("Late.")))
     # Uses its own server, since all sessions are listed.
     async with local_server() as client, open_console(client, tmp_path, script) as console:
         environment, url = console.environment, console.running.url
@@ -83,16 +70,15 @@ async def test_an_a2a_message_starts_a_session_whose_report_is_an_artifact(
             read = await agent.get_task(a2a.GetTaskRequest(id=asks.id))
             patient = await send("It takes patience.", message_id, waits=False)
             cancelled = await agent.cancel_task(a2a.CancelTaskRequest(id=patient.id))
-            with pytest.raises(TaskNotCancelableError):
+            with pytest.raises(errors.TaskNotCancelableError):
                 await agent.cancel_task(a2a.CancelTaskRequest(id=asks.id))
-            picture = a2a.Message(
-                message_id="p", role=a2a.ROLE_USER, parts=[a2a.Part(raw=b"p", media_type="image/png")]
-            )
-            with pytest.raises(ContentTypeNotSupportedError):
+            parts = [a2a.Part(raw=b"p", media_type="image/png")]
+            picture = a2a.Message(message_id="p", role=a2a.ROLE_USER, parts=parts)
+            with pytest.raises(errors.ContentTypeNotSupportedError):
                 _ = [each async for each in agent.send_message(a2a.SendMessageRequest(message=picture))]
             await client.start_workflow("NoSession", id="no-session", task_queue="not-polled")
             for unknown in ("no-such-task", "no-session"):
-                with pytest.raises(TaskNotFoundError):
+                with pytest.raises(errors.TaskNotFoundError):
                     await agent.cancel_task(a2a.CancelTaskRequest(id=unknown))
             listed = partial(agent.list_tasks, a2a.ListTasksRequest(status=a2a.TASK_STATE_CANCELED))
             await eventually(listed, lambda found: found.total_size == 1)  # lists are updated a moment later
@@ -107,9 +93,9 @@ async def test_an_a2a_message_starts_a_session_whose_report_is_an_artifact(
                 a2a.ListTasksRequest(history_length=-1),
                 a2a.ListTasksRequest(context_id="\0"),
             ):
-                with pytest.raises(InvalidParamsError):
+                with pytest.raises(errors.InvalidParamsError):
                     await agent.list_tasks(wrong)
-            with pytest.raises(UnsupportedOperationError):
+            with pytest.raises(errors.UnsupportedOperationError):
                 await agent.list_tasks(a2a.ListTasksRequest(status=a2a.TASK_STATE_REJECTED))
         report = await environment.chargehand.session(asks.id).result()
 
@@ -124,9 +110,8 @@ async def test_an_a2a_message_starts_a_session_whose_report_is_an_artifact(
     assert ([each.id for each in one.tasks], one.total_size, rest.total_size) == ([patient.id], 2, 2)
     assert ([each.id for each in rest.tasks], rest.next_page_token) == ([asks.id], "")
     assert rest.tasks[0].artifacts == read.artifacts
-    assert [(each.id, each.status.state, list(each.artifacts)) for each in own.tasks] == [
-        (asks.id, a2a.TASK_STATE_COMPLETED, [])
-    ]
+    [one] = own.tasks
+    assert (one.id, one.status.state, list(one.artifacts)) == (asks.id, a2a.TASK_STATE_COMPLETED, [])
     assert [task.goal for task in environment.model.tasks(PlanTask)].count("What is known?") == 1
 
 
@@ -157,15 +142,8 @@ async def test_only_new_sessions_and_conversations_count_as_starts(client: Clien
 
 
 _HOSTILE = (
-    "[" * 5_000,
-    '{"a":' * 5_000,
-    "[" * 100 + "]" * 100,
-    "9" * 6_000,
-    '"\\ud800"',
-    "NaN",
-    '{"a":1,"a":2}',
-    "{",
-    "\ufeff1",
+    *("[" * 5_000, '{"a":' * 5_000, "[" * 100 + "]" * 100, "9" * 6_000),
+    *('"\\ud800"', "NaN", '{"a":1,"a":2}', "{", "\ufeff1"),
 )
 
 

@@ -80,9 +80,7 @@ def asking_for_a_quote() -> ScriptedModel:
 
 @pytest.mark.parametrize("is_declined", [False, True])
 async def test_a_person_answers_what_a_server_asks(client: Client, tmp_path: Path, *, is_declined: bool) -> None:
-    """Questions come one by one, and an unfit answer is refused; the call is repeated with all answers so far. A
-    declined question is declined at the server.
-    """
+    """Questions come one by one; an unfit answer is refused, and the call is repeated with all answers so far."""
     model = asking_for_a_quote()
     with shop() as served:
         async with worker(client, tmp_path, crew_of(served.url), model) as chargehand:

@@ -149,15 +149,8 @@ async def test_a_session_joins_the_trace_of_the_assistants_call(desk: Desk) -> N
 
 async def test_an_assistant_starts_and_steers_a_session_to_its_report(desk: Desk) -> None:
     """It edits the plan, answers a question, approves a call, and reads the report and a picture."""
-    started = await desk.use(
-        "start_session",
-        goal="How was the quarter?",
-        crew="office",
-        documents=["notes.md"],
-        approve_plan=True,
-        allow_questions=True,
-        session="quarter-1",
-    )
+    asked = {"goal": "How was the quarter?", "crew": "office", "documents": ["notes.md"], "session": "quarter-1"}
+    started = await desk.use("start_session", approve_plan=True, allow_questions=True, **asked)
     planned = await desk.status("quarter-1")
     plan = planned["plan"] | {"subtasks": [*planned["plan"]["subtasks"]]}
     plan["subtasks"].append({"id": "T3", "agent": "artist", "instruction": "Draw the odd one."})

@@ -167,14 +167,8 @@ async def test_a_user_credential_stays_where_it_is_used(client: Client, tmp_path
     assert "signed in with [credential crm]" in said
     files = files_below(tmp_path)
     assert b"crm_whoami" in files["tape.jsonl"]
-    places = {
-        "history": kept,
-        "prompts": str(model.calls).encode(),
-        "report": report.model_dump_json().encode(),
-        "trace": trace.model_dump_json().encode(),
-        "log": said.encode(),
-        **files,
-    }
+    texts = {"prompts": str(model.calls), "report": report.model_dump_json(), "trace": trace.model_dump_json()}
+    places = {"history": kept, "log": said.encode(), **files, **{name: text.encode() for name, text in texts.items()}}
     assert [(name, form) for name, text in places.items() for form in every_form() if form in text] == []
 
 

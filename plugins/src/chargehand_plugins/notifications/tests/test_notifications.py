@@ -178,9 +178,7 @@ async def reminding(
 
 
 async def test_reminders_and_the_second_address_follow_on_schedule(tmp_path: Path) -> None:
-    """The first address is notified at once and reminded three times, the second after its delay; a message not
-    accepted before the decision is not sent after it.
-    """
+    """The first address is reminded three times; a message not accepted before the decision is not sent after it."""
     told, there = list[Told](), asyncio.Event()
     there.set()
     async with reminding(None, tmp_path, told, there, notify_again_every=AGAIN) as opened:
@@ -230,9 +228,7 @@ async def test_conversation_reminders_survive_continue_as_new(tmp_path: Path, mo
 async def test_session_reminders_survive_continue_as_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_slow: bool
 ) -> None:
-    """The session continues as new once a wait is decided: each reminder is sent once and the decision to all; what a
-    channel has not accepted by then is not sent after it.
-    """
+    """Each reminder is sent once and the decision to all; what is not accepted before it is not sent after it."""
     told, there = list[Told](), asyncio.Event()
     limits = Limits(max_turns=4, max_parallel=1, on_limit="pause")
     request = WAITING.replace(approval="none", limits=limits, webhook="http://a.example")

@@ -238,10 +238,8 @@ async def test_doctor_names_the_error_type_of_a_repeatedly_failing_activity(serv
     address = server.service_client.config.target_host
     assert failing[0] is Exit.FAILED
     assert failing[1][0].startswith(f"✘ {session}: take_turn '{_STEP}' is at attempt ")
-    assert (
-        "last error: ProviderUnavailable. The model provider did not answer, or answered with an error. See"
-        in failing[1][0]
-    )
+    cause = "last error: ProviderUnavailable. The model provider did not answer, or answered with an error. See"
+    assert cause in failing[1][0]
     unpause = f"temporal activity unpause --workflow-id {session} --activity-id {_STEP} --address {address}"
     line = f"✘ {session}: take_turn '{_STEP}' was paused by anna@ops. Resume it: `{unpause}`"
     assert paused == (Exit.FAILED, [line])
@@ -249,7 +247,7 @@ async def test_doctor_names_the_error_type_of_a_repeatedly_failing_activity(serv
 
 async def test_doctor_names_task_queues_without_a_worker(server: Client, queue: str) -> None:
     """It covers workflows and each kind of activity, with the settings of a worker that would serve them."""
-    kinds = ("models", "tools", "sandboxes")
+    kinds = {"models": " or CHARGEHAND_REQUESTS_PER_SECOND, as the others have it,", "tools": "", "sandboxes": ""}
     async with _worker(server, queue):
         elsewhere = [await _start(server, f"{queue}-other", "sleep") for _ in range(2)]
         calling = {kind: await _start(server, queue, f"{queue}-{kind}") for kind in kinds}
@@ -260,21 +258,14 @@ async def test_doctor_names_task_queues_without_a_worker(server: Client, queue: 
         worst, lines = await _found(server, queue)
 
     absent = "✘ No worker polls task queue"
-    own = {
-        kind: f'CHARGEHAND_TASK_QUEUE={queue} and CHARGEHAND_QUEUES={{"{kind}": 10}}{also} whose CHARGEHAND_ROLES, if '
-        f"set, include {kind}"
-        for kind, also in zip(
-            kinds, (" or CHARGEHAND_REQUESTS_PER_SECOND, as the others have it,", "", ""), strict=True
-        )
-    }
     of_kinds = [
-        f"{absent} '{queue}-{kind}' for activities; {calling[kind]} is waiting on it. Start a worker with {own[kind]}."
-        for kind in kinds
+        f"{absent} '{queue}-{kind}' for activities; {calling[kind]} is waiting on it. Start a worker with "
+        f'CHARGEHAND_TASK_QUEUE={queue} and CHARGEHAND_QUEUES={{"{kind}": 10}}{also} whose CHARGEHAND_ROLES, if set, '
+        f"include {kind}."
+        for kind, also in kinds.items()
     ]
-    waiting = f"{elsewhere[1]} and 1 more are waiting on it"
-    other = (
-        f"{absent} '{queue}-other' for workflows; {waiting}. Start a worker with CHARGEHAND_TASK_QUEUE={queue}-other."
-    )
+    other = f"{absent} '{queue}-other' for workflows; {elsewhere[1]} and 1 more are waiting on it. "
+    other += f"Start a worker with CHARGEHAND_TASK_QUEUE={queue}-other."
     assert (worst, sorted(lines)) == (Exit.UNREACHABLE, sorted([*of_kinds, other]))
 
 
@@ -324,8 +315,6 @@ def test_invalid_server_settings_are_reported(
     [
         ("ANTHROPIC_API_KEY", "CHARGEHAND_PROVIDER=anthropic"),
         ("CHARGEHAND_FALLBACK_PROVIDER", "none"),
-        ("TAVILY_API_KEY", "CHARGEHAND_SEARCH=tavily"),
-        ("E2B_API_KEY", "CHARGEHAND_CODE=e2b"),
         ("CHARGEHAND_ARTIFACTS", "ftp://host/path"),
         ("CHARGEHAND_ARTIFACTS", "s3://"),
         ("CHARGEHAND_CREDENTIAL_KEYS", "short"),

@@ -32,17 +32,13 @@ async def test_every_place_named_by_settings_is_tried(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Places are written to, and the mail server, the receiver of spans and the search are asked, as a worker
-    would; a worker that starts logs the same problems of places, mail and spans."""
+    """Places are written to and services asked as a worker would; a worker that starts logs the same problems."""
     (tmp_path / "file").write_text("")
     blocked = f"{tmp_path}/file/below"
     gone = "http://127.0.0.1:9"
     with serve_http(Services) as url, mail_server() as (mail, _):
-        named, otlp, searx = (
-            mail.replace("//", "//desk:right@"),
-            "OTEL_EXPORTER_OTLP_ENDPOINT",
-            "CHARGEHAND_SEARXNG_URL",
-        )
+        otlp, searx = "OTEL_EXPORTER_OTLP_ENDPOINT", "CHARGEHAND_SEARXNG_URL"
+        named = mail.replace("//", "//desk:right@")
         usual = {"CHARGEHAND_STATE_DIR": str(tmp_path), "CHARGEHAND_SMTP": named, otlp: url}
         works = {f"CHARGEHAND_{name}": (f"{tmp_path}/{name}", row, "") for name, row in _PLACES.items()}
         fails = {f"CHARGEHAND_{name}": (blocked, row, "nothing can be written") for name, row in _PLACES.items()}

@@ -94,9 +94,8 @@ async def test_a_history_exported_by_temporal_replays(client: Client, session: s
     history = await client.get_workflow_handle(session).fetch_history()
     shown.write_text(history.to_json())
 
-    assert [each async for each in replay(shown, data_converter())] == [
-        Replayed(session, "Supervisor", len(history.events))
-    ]
+    replayed = [each async for each in replay(shown, data_converter())]
+    assert replayed == [Replayed(session, "Supervisor", len(history.events))]
 
 
 @pytest.mark.nightly

@@ -104,9 +104,8 @@ async def test_webhooks_arrive_in_order_after_an_outage(client: Client, tmp_path
     with receiver(*[503] * 8) as (url, taken):
         rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
         async with worker(client, tmp_path, rules) as opened:
-            session = await opened.chargehand.start(
-                SessionRequest(goal="What is known?", approval="plan", webhook=f"{url}/hook")
-            )
+            request = SessionRequest(goal="What is known?", approval="plan", webhook=f"{url}/hook")
+            session = await opened.chargehand.start(request)
             await until_state(session, "awaiting_approval")
             await session.approve()
             await session.result()
@@ -163,9 +162,7 @@ async def test_every_session_end_is_announced(client: Client, tmp_path: Path) ->
 async def test_a_webhook_to_another_host_or_without_the_plugin_is_refused(
     client: Client, tmp_path: Path, install: Callable[..., None], plugins: dict[str, str], problem: str
 ) -> None:
-    """A host that the operator does not allow is refused with the field's name, a missing plug-in with the package's,
-    before anything is spent.
-    """
+    """The error names the field, or the missing plug-in and its package; nothing is spent."""
     install(**plugins)
     rules = [WebhookRules(frozenset({"hooks.example"}), SECRET).check] if plugins else []
     async with open_environment(client, tmp_path, SCRIPT, request_checks=rules) as opened:
