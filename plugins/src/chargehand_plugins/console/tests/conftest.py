@@ -1,7 +1,7 @@
 """A console that is served over real HTTP, for a worker with a scripted model."""
 
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +65,21 @@ async def open_console(
             ) as api,
         ):
             yield OpenConsole(running, environment, api, folder)
+
+
+async def events_of(client: AsyncClient, path: str, **headers: str) -> AsyncIterator[dict[str, str]]:
+    """Read an event stream; yield the fields of each event."""
+    async with client.stream("GET", path, headers=headers) as answered:
+        assert answered.headers["content-type"].startswith("text/event-stream"), answered.status_code
+        event: dict[str, str] = {}
+        async for line in answered.aiter_lines():
+            name, _, value = line.partition(": ")
+            if line:
+                event[name] = event.get(name, "") + value
+                continue
+            if "data" in event:
+                yield event
+            event = {}
 
 
 def bare_headings(page: str) -> list[str]:

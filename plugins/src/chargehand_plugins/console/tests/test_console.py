@@ -33,14 +33,11 @@ from tests.waiting import until, until_state
 
 
 async def test_a_tenants_token_is_valid_for_that_tenant_only(client: Client, tmp_path: Path) -> None:
-    """Sessions run for the console's tenant, whatever keys others have used, and a request for another tenant is
-    refused; other tenants' sessions are not listed, counted, read or stopped.
-    """
+    """Sessions run for the console's tenant, whatever others' keys; those of others are not listed, read or stopped."""
     async with open_console(client, tmp_path, Script().plan(*topics(1)), tenant="initech") as console:
         taken = f"key-{hashlib.sha256(b'k').hexdigest()[:32]}"  # for the same key on a console of all tenants
-        others = await console.environment.chargehand.start(
-            SessionRequest(goal="What is theirs?", tenant="other"), session_id=taken
-        )
+        theirs = SessionRequest(goal="What is theirs?", tenant="other")
+        others = await console.environment.chargehand.start(theirs, session_id=taken)
         await others.result()
         ours = {"json": {"goal": "What is ours?"}, "headers": {"Idempotency-Key": "k"}}
         started, again = [await console.api.post("/api/v1/sessions", **ours) for _ in range(2)]  # pyright: ignore[reportArgumentType]  # one mapping for both
@@ -72,9 +69,7 @@ SCRIPT = Script().plan(subtask("T1", instruction=WHAT)).work("", answer("It is k
 
 
 async def test_a_conversation_can_be_held_in_the_console(client: Client, tmp_path: Path) -> None:
-    """Forms open it, send messages and close it; replies are shown with HTML escaped; a wrong crew keeps what was
-    typed, and a forged form opens nothing.
-    """
+    """Forms open it, send messages and close it; HTML is escaped, a wrong crew keeps what was typed, forgery fails."""
     replies = [say("It *is* <script>alert(1)</script>."), say("Still.")]
     async with (
         open_console(client, tmp_path, Script().on("converse", *replies)) as console,
@@ -137,11 +132,8 @@ def values_of(form: Any) -> dict[str, str]:
     """Read a form as a browser does, which ignores the first line break of a text."""
     values: dict[str, str | None] = dict(form.fields)
     lines = {field.name for field in form.inputs if field.tag == "textarea"}
-    return {
-        name: value.removeprefix("\n") if name in lines else value
-        for name, value in values.items()
-        if value is not None
-    }
+    kept = {name: value for name, value in values.items() if value is not None}
+    return {name: value.removeprefix("\n") if name in lines else value for name, value in kept.items()}
 
 
 DECIDED: Final = ["decide_plan", "decide_plan"]
@@ -203,9 +195,8 @@ async def test_a_form_rejected_unread_keeps_what_was_typed(
             assert (refused.status_code, len(again.xpath(".//input[@type='file']"))) == (status, bool(files))
             assert (status == 401) == ("/login" in refused.text)
             assert (status == 413) == ("may have 2 MB at most" in refused.text)
-            assert {name: text for name, text in values_of(again).items() if name != "documents"} | {
-                "csrf": ""
-            } == typed
+            shown = {name: text for name, text in values_of(again).items() if name != "documents"}
+            assert shown | {"csrf": ""} == typed
             assert (elsewhere.status_code, "third line" in elsewhere.text) == (403, False)
         asked = hidden((await browser.get("/")).text) | {"goal": "First line.\n\nthird line"}
         old = parsed((await browser.post("/sessions", data=asked | {"csrf": "old"})).text)
@@ -238,9 +229,7 @@ def hidden(page: str) -> dict[str, str]:
 
 @pytest.mark.real_server
 async def test_a_decision_link_decides_one_wait_once_and_opens_nothing_else(client: Client, tmp_path: Path) -> None:
-    """The page takes one decision of its kind, from its own origin, and then shows who made it; report and trace name
-    the link's recipient.
-    """
+    """It takes one decision of its kind, from its own origin; page, report and trace name who made it."""
     async with open_console(client, tmp_path, SCRIPT) as console:
         url = console.running.url
         session = await console.environment.chargehand.start(SessionRequest(goal="What is it?", approval="plan"))
@@ -324,10 +313,7 @@ async def test_a_session_whose_goal_is_recorded_late_is_found() -> None:
     """A session started by a plain client has no searchable goal until a worker picks it up."""
     start = datetime(2026, 11, 23, tzinfo=UTC)
     late = SessionSummary(id="s1", state="running", started_at=start, ended_at=None)
-    there = [
-        SessionSummary(id="s2", state="running", started_at=start + timedelta(hours=1), ended_at=None, goal="B"),
-        late,
-    ]
+    there = [late.model_copy(update={"id": "s2", "goal": "B", "started_at": start + timedelta(hours=1)}), late]
 
     async def listed(
         _: int, since: datetime | None = None, ids: Sequence[str] | None = None
@@ -345,10 +331,8 @@ async def test_a_session_whose_goal_is_recorded_late_is_found() -> None:
 
 def test_a_page_part_is_resent_only_when_something_happens() -> None:
     """Elapsed time alone causes no update."""
-    page, view = (
-        Page("s1", csrf=""),
-        SessionView(Status(session="s1", goal="", state="executing"), since=datetime.now(UTC)),
-    )
+    page, status = Page("s1", csrf=""), Status(session="s1", goal="", state="executing")
+    view = SessionView(status, since=datetime.now(UTC))
     before = page.parts(view)["live"]
     while (later := page.parts(view)["live"]) == before:
         pass

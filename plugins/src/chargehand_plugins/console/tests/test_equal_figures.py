@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -26,7 +26,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.live_tree import Lines
 from chargehand_cli.location import LocationOptions, find_location
 from chargehand_cli.rendering.progress import spend_facts
-from chargehand_plugins.console.tests.conftest import OpenConsole, bare_headings, open_console
+from chargehand_plugins.console.tests.conftest import OpenConsole, bare_headings, events_of, open_console
 from tests.crew_files import crew_folder
 from tests.scripted_model import COST, Held, Script, Turn, answer, report, request_tool, subtask, use
 from tests.waiting import eventually, until
@@ -129,8 +129,8 @@ class _Views:
                 self.spent += event.usage
 
     async def stream(self) -> None:
-        async for name, data in _messages(self.browser, f"/sessions/{self.session.id}/stream"):
-            if name == "part" and (told := json.loads(data))["id"] == "live":
+        async for event in events_of(self.browser, f"/sessions/{self.session.id}/stream"):
+            if event.get("event") == "part" and (told := json.loads(event["data"]))["id"] == "live":
                 self.part = told["html"]
 
 
@@ -161,20 +161,6 @@ async def _connect(console: OpenConsole) -> Connection:
     connection = Connection(find_location(options, {}, console.folder, here=console.folder, project=console.folder))
     await connection.open(worker=False)
     return connection
-
-
-async def _messages(browser: AsyncClient, path: str) -> AsyncIterator[tuple[str, str]]:
-    async with browser.stream("GET", path) as answered:
-        name = data = ""
-        async for line in answered.aiter_lines():
-            field, _, value = line.partition(": ")
-            if field == "event":
-                name = value
-            elif field == "data":
-                data += value
-            elif not line:
-                yield name, data
-                name = data = ""
 
 
 @pytest.mark.slow

@@ -78,14 +78,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a client that openapi-python-client generated without reporting an omission."""
     folder = tmp_path_factory.mktemp("client")
     (folder / "openapi.json").write_text(json.dumps(DOCUMENT))
-    generated = subprocess.run(
-        [BIN / "openapi-python-client", "generate", "--path", "openapi.json", "--output-path", "out"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
-    )
+    command = [BIN / "openapi-python-client", "generate", "--path", "openapi.json", "--output-path", "out"]
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    generated = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=environment)
     assert "arning" not in generated.stdout + generated.stderr
     return folder / "out" / "chargehand_client"
 
@@ -101,12 +96,8 @@ def test_openapi_python_client_generates_a_complete_client(client: Path, monkeyp
 
     settings = client.parent / "pyrightconfig.json"
     settings.write_text(f'{{"include": ["{client.name}"], "typeCheckingMode": "standard"}}')
-    checked = subprocess.run(
-        [BIN / "basedpyright", "--project", settings, "--pythonpath", sys.executable],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [BIN / "basedpyright", "--project", settings, "--pythonpath", sys.executable]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert len(calls) == len(OPERATIONS)
     assert {"Status", "Plan", "Subtask", "Report"} <= models.keys()

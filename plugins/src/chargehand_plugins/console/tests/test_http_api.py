@@ -19,20 +19,15 @@ from chargehand.errors import InvalidInput, SessionEnded, SessionNotFound
 from chargehand.wire import WorkflowType
 from chargehand_plugins.console.api import OPERATIONS
 from chargehand_plugins.console.streams import message
-from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
+from chargehand_plugins.console.tests.conftest import OpenConsole, events_of, open_console
 from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import eventually, until_state
 
 HELD = Held(answer("Late."))
 GOAL = "What do the documents say?"
 STEERED = "Let me steer."
-SCRIPT = (
-    Script()
-    .plan(subtask("T1"), subtask("T2"))
-    .work("", answer("It is known."))
-    .plan(subtask("T3"), subtask("T4", after=["T3"]), goal=STEERED)
-    .work("T3", HELD)
-)
+QUICK = Script().plan(subtask("T1"), subtask("T2")).work("", answer("It is known."))
+SCRIPT = QUICK.plan(subtask("T3"), subtask("T4", after=["T3"]), goal=STEERED).work("T3", HELD)
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +43,7 @@ async def start(console: OpenConsole, **fields: Any) -> str:
 
 
 async def test_a_session_can_be_run_from_start_to_report_over_http(console: OpenConsole) -> None:
-    """A program starts it, decides on its plan, gets the report and finds it listed; a decision on nothing pending is a
-    conflict, an incomplete one invalid.
-    """
+    """A program starts it, decides on its plan and gets the report; a decision on nothing pending is a conflict."""
     session, rejected = await start(console, approval="plan"), await start(console, approval="plan")
     path = f"/api/v1/sessions/{session}"
     for each in (session, rejected):
@@ -177,9 +170,7 @@ async def test_a_request_the_worker_refuses_fails_at_the_start(
 async def test_an_unusable_document_is_refused(
     console: OpenConsole, document: tuple[str | None, bytes], says: str
 ) -> None:
-    """A part without a filename is refused, not dropped; the answer names a file by its own name and says nothing of
-    where this server keeps uploads.
-    """
+    """A part without a filename is refused, not dropped; the answer does not say where this server keeps uploads."""
     parts = {"request": (None, json.dumps({"goal": GOAL}).encode()), "documents": document}
     answered = await console.api.post("/api/v1/sessions", files=parts)
 
@@ -253,19 +244,11 @@ def test_a_server_sent_event_preserves_its_data() -> None:
     assert message("a\rb\r\nid: 1\n", "live") == "event: live\ndata: a\ndata: b\ndata: id: 1\ndata: \n\n"
 
 
-async def events_of(console: OpenConsole, path: str, **headers: str) -> list[dict[str, Any]]:
-    """Read an event stream to its end."""
-    found: list[dict[str, Any]] = []
-    async with console.api.stream("GET", path, headers=headers) as answered:
-        assert answered.status_code == 200
-        assert answered.headers["content-type"].startswith("text/event-stream")
-        cursor = ""
-        async for line in answered.aiter_lines():
-            cursor = line.removeprefix("id: ") if line.startswith("id: ") else cursor
-            if line.startswith("data: "):
-                found.append(json.loads(line.removeprefix("data: ")))
-                assert found[-1]["cursor"] == cursor
-    return found
+async def listed_events(console: OpenConsole, path: str, **headers: str) -> list[dict[str, Any]]:
+    """Read an event stream to its end; the id of each event is its cursor."""
+    found = [(each["id"], json.loads(each["data"])) async for each in events_of(console.api, path, **headers)]
+    assert [id_ for id_, _ in found] == [event["cursor"] for _, event in found]
+    return [event for _, event in found]
 
 
 def without_cursors(events: list[dict[str, Any]]) -> list[str]:
@@ -277,8 +260,8 @@ async def test_an_event_stream_resumes_after_the_last_event_id(console: OpenCons
     """A client that reconnects gets the remaining events, none twice and none left out."""
     session = await start(console)
     path = f"/api/v1/sessions/{session}/events"
-    whole = await events_of(console, path)
-    rests = [await events_of(console, path, **{"Last-Event-ID": each["cursor"]}) for each in whole[:-1:4]]
+    whole = await listed_events(console, path)
+    rests = [await listed_events(console, path, **{"Last-Event-ID": each["cursor"]}) for each in whole[:-1:4]]
     invalid = await console.api.get(path, headers={"Last-Event-ID": "nonsense"})
 
     assert whole[-1]["kind"] == "end"

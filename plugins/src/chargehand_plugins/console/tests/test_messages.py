@@ -94,9 +94,8 @@ def test_dotted_form_fields_become_one_list_item() -> None:
     with pytest.raises(Problem) as refused:
         read_content(UPDATES["edit_plan"], FormData(change | {"edits.edit": "drop"}))
 
-    assert read == UPDATES["edit_plan"].content(
-        edits=[{"edit": "reword", "subtask": "T1", "instruction": "Read it, please."}]
-    )
+    edit = {"edit": "reword", "subtask": "T1", "instruction": "Read it, please."}
+    assert read == UPDATES["edit_plan"].content(edits=[edit])
     assert "edits.0.drop.instruction: is not a known field" in refused.value.detail
 
 
@@ -145,12 +144,7 @@ def test_an_update_without_catalogue_texts_still_has_a_form() -> None:
     """Labels, choices and texts come from the contract, and are escaped."""
     new = SimpleNamespace(name="sing_along", summary="Have agents sing", takes=_Song)
     html = render(
-        "_actions.html",
-        view=VIEW,
-        status=STATUS,
-        base="/sessions/s",
-        csrf="token",
-        updates=(*UPDATES.values(), new),
+        "_actions.html", view=VIEW, status=STATUS, base="/sessions/s", csrf="token", updates=(*UPDATES.values(), new)
     )
 
     assert 'action="/sessions/s/sing_along"' in html
