@@ -15,7 +15,6 @@ from activities.turn_kinds.work import WorkWithIssuesAnswer
 from benchmarks.evaluation.dataset import ROOT, read_datasets
 from benchmarks.evaluation.scores import Scores
 from benchmarks.evaluation.sessions import Job, evaluate
-from benchmarks.evaluation.statistics import pass_hat
 from chargehand.contracts import SessionRequest
 from chargehand.plugins import installed
 from chargehand_plugins.code_review.activity import add_parts
@@ -70,18 +69,6 @@ async def test_every_crew_tape_reproduces_its_expected_answer(client: Client, tm
         assert score.passed, score
         assert score.citations in {1, None}, score  # a review, or an answer to be sent, has none
         assert score.gaps_named is not False, score
-
-
-@pytest.mark.nightly
-async def test_support_case_passes_four_times_in_a_row(client: Client, tmp_path: Path) -> None:
-    """The case of the support crew runs on the code paths of a real session."""
-    crews = read_datasets(["crews"])["crews"]
-    support = crews.model_copy(update={"cases": tuple(case for case in crews.cases if case.crew == "support")})
-
-    scores = list[Scores]()
-    await evaluate(client, tmp_path, Job(support, "tape", repetitions=4), scores.append)
-
-    assert pass_hat([(score.case, score.passed) for score in scores], 4) == 1
 
 
 @pytest.mark.parametrize("name", first_fast(sorted(_crews()), 3))
