@@ -142,10 +142,8 @@ async def test_a_fork_bomb_does_not_affect_another_sandbox() -> None:
     runner = BubblewrapRunner(LIMITS.model_copy(update={"seconds": 2.0}))
     runner.start()
 
-    bomb, answer = await asyncio.gather(
-        runner.run("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", "s/1"),
-        runner.run("6 * 7", "s/2"),
-    )
+    forks = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+    bomb, answer = await asyncio.gather(runner.run(forks, "s/1"), runner.run("6 * 7", "s/2"))
 
     assert "ran longer" in bomb.error
     assert answer == CodeResult(value="42")

@@ -97,11 +97,9 @@ async def test_only_signed_signals_reach_the_workflows_of_a_session(
         await child.signal(SignalName.MAILBOX, Envelope(sender=session.id, number=1, token="new", body=steering))
         held.released.set()
         [call] = (await eventually(session.status, lambda status: len(status.calls) == 1)).calls
-        sent = [
-            event.signal_external_workflow_execution_initiated_event_attributes.input.payloads
-            async for event in child.fetch_history_events()
-            if event.HasField("signal_external_workflow_execution_initiated_event_attributes")
-        ]
+        told = "signal_external_workflow_execution_initiated_event_attributes"
+        events = [event async for event in child.fetch_history_events() if event.HasField(told)]
+        sent = [getattr(event, told).input.payloads for event in events]
         for payloads in sent:
             [envelope] = await client.data_converter.decode(list(payloads), [Envelope])
             reply = envelope.replace(sender=session.id, body=CallReply(verdict="approved"))

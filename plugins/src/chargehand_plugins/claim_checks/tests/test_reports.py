@@ -23,22 +23,16 @@ async def test_a_judge_that_agrees_with_everything_verifies_no_false_claim(
     claims: tuple[str, ...], strategy: str
 ) -> None:
     """With one agent, and merged, selected or delivered, claims stay `cited` and confidence is 60."""
-    found = answer(
-        " ".join(f"{claim} [p1]." for claim in claims),
-        *(finding(f"{claim}.", "p1", quote=QUOTE, confidence=95) for claim in claims),
-        confidence=95,
-    )
+    findings = [finding(f"{claim}.", "p1", quote=QUOTE, confidence=95) for claim in claims]
+    found = answer(" ".join(f"{claim} [p1]." for claim in claims), *findings, confidence=95)
     subtasks = [subtask(f"T{n}", "researcher", f"List what happened in Nordmark in {n} of March.") for n in (1, 2)]
     agrees: list[JsonValue] = [{"claim": number, "verdict": "says", "reason": "Yes."} for number in range(1, 7)]
     plan: dict[str, JsonValue] = {"subtasks": [*subtasks[: 2 if strategy else 1]], "strategy": strategy or "merge"}
-    script = (
-        Script()
-        .on("plan", Reply({**plan, "deliver": "T2" if strategy == "deliver" else ""}))
-        .work("", use("search", query="Nordmark"), found)
-        .report(" ".join(f"{claim} [S1.1]." for claim in claims), confidence=95)
-        .on("judge", Reply({"chosen": "T1", "reason": "Best.", "confidence": 95}))
-        .on("judge_claims", Reply({"verdicts": agrees}))
-    )
+    script = Script().on("plan", Reply({**plan, "deliver": "T2" if strategy == "deliver" else ""}))
+    script = script.work("", use("search", query="Nordmark"), found)
+    script = script.report(" ".join(f"{claim} [S1.1]." for claim in claims), confidence=95)
+    script = script.on("judge", Reply({"chosen": "T1", "reason": "Best.", "confidence": 95}))
+    script = script.on("judge_claims", Reply({"verdicts": agrees}))
 
     request = SessionRequest(goal="What happened in Nordmark in March?", crew="research")
     run = await run_session(request, script, answers={"search": ToolAnswer(sources=(PAGE,))})

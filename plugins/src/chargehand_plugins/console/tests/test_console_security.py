@@ -26,13 +26,8 @@ from chargehand_plugins.http_server import listen
 from tests.scripted_model import Script, subtask
 
 STRANGERS = (
-    "evil.example",
-    "127.0.0.1",
-    "127.0.0.1.evil.example:{port}",
-    "",
-    "localhost:1",
-    "[::1]:{port}",
-    "127.1:{port}",
+    *("evil.example", "127.0.0.1", "127.0.0.1.evil.example:{port}"),
+    *("", "localhost:1", "[::1]:{port}", "127.1:{port}"),
 )
 _WORDS = ("0", "-1", "1e9", "9" * 20, "9" * 5_000, "a" * 5_000, "%00", "%ff", "%ED%A0%80", "..%2F..", "%C2%B2")
 

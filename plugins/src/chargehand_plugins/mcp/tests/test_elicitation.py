@@ -172,6 +172,7 @@ async def test_concurrent_calls_get_their_own_questions() -> None:
     assert ["Which size?" in each.elicitation.asks for each in asked if isinstance(each, NeedsInput)] == [True] * 2
 
 
+COLOURS: dict[str, JsonValue] = {"anyOf": [{"const": "red"}, {"const": "blue"}]}
 FORM: dict[str, JsonValue] = {
     "type": "object",
     "properties": {
@@ -179,12 +180,7 @@ FORM: dict[str, JsonValue] = {
         "share": {"type": "number", "maximum": 1},
         "name": {"type": "string", "minLength": 1},
         "sure": {"type": "boolean"},
-        "colours": {
-            "type": "array",
-            "items": {"anyOf": [{"const": "red"}, {"const": "blue"}]},
-            "minItems": 1,
-            "maxItems": 2,
-        },
+        "colours": {"type": "array", "minItems": 1, "maxItems": 2, "items": COLOURS},
     },
     "required": ["count"],
 }
@@ -259,13 +255,7 @@ def test_a_text_answer_must_match_the_requested_pattern(pattern: str, right: str
 @pytest.mark.parametrize(
     "choices",
     [
-        {
-            "oneOf": [
-                {"const": "r", "title": "Red"},
-                {"const": "Red", "title": "Dark"},
-                {"const": "g", "title": "Green"},
-            ]
-        },
+        {"oneOf": [{"const": each, "title": title} for each, title in (("r", "Red"), ("Red", "Dark"), ("g", "Green"))]},
         {"enum": ["r", "Red", "g"], "enumNames": ["Red", "Dark", "Green"]},
     ],
 )

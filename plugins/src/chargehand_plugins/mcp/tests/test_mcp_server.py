@@ -85,10 +85,9 @@ def text_of(result: CallToolResult) -> str:
 
 def _script() -> Script:
     question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
+    patient = Script().plan(subtask("T1", instruction="Have patience."), goal="patience")
     return (
-        Script()
-        .plan(subtask("T1", agent="artist"), subtask("T2", agent="clerk"), goal="quarter")
-        .plan(subtask("T1", instruction="Have patience."), goal="patience")
+        patient.plan(subtask("T1", agent="artist"), subtask("T2", agent="clerk"), goal="quarter")
         .work("", use("draw_chart"), answer("Drawn."), agent="artist")
         .work("", request_tool("send_invoice", amount=5), answer("Sent."), agent="clerk")
         .work("the odd one", question, agent="artist")
@@ -258,10 +257,8 @@ async def tools() -> dict[str, Any]:
 
 def _fields(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a schema, without the titles that are made up from names."""
-    return {
-        name: {key: value for key, value in field.items() if key != "title"}
-        for name, field in schema["properties"].items()
-    }
+    fields: dict[str, Any] = schema["properties"]
+    return {name: {key: part for key, part in field.items() if key != "title"} for name, field in fields.items()}
 
 
 @pytest.mark.parametrize("row", MESSAGES.values(), ids=MESSAGES)

@@ -68,13 +68,10 @@ class ClaimWorkflow:
             await _refusal(untyped.execute_operation("run", misspelt)),
             await _refusal(client.execute_operation(SessionService.run, held)),
         ]
-        raised = await client.execute_operation(
-            operation(Messages.raise_limits), ForSession(session=ordered.session, message=RaisedLimits(max_turns=15))
-        )
-        await client.execute_operation(
-            operation(Messages.decide_plan),
-            ForSession(session=ordered.session, message=PlanDecision(decision="approve")),
-        )
+        more = ForSession(session=ordered.session, message=RaisedLimits(max_turns=15))
+        raised = await client.execute_operation(operation(Messages.raise_limits), more)
+        approval = ForSession(session=ordered.session, message=PlanDecision(decision="approve"))
+        await client.execute_operation(operation(Messages.decide_plan), approval)
         reports = (await running, await attached, await client.execute_operation(SessionService.result, one))
         return _Seen(awaiting=awaiting, raised=raised, reports=reports, refusals=tuple(refusals))
 
