@@ -234,13 +234,10 @@ async def test_sending_harmless_text_needs_no_approval(tmp_path: Path) -> None:
 
 async def test_an_outcome_taints_the_agents_that_receive_it(tmp_path: Path) -> None:
     """They need approval to send what another agent read, in nested sessions too."""
-    script = (
-        Script()
-        .plan(subtask("T1", agent="reader"), subtask("T2", "poster", ["T1"]), subtask("T3", "supervisor", ["T1"]))
-        .plan(subtask("X1", agent="poster"), goal="topic T3")
-        .work("", READ, answer(SECRET), agent="reader")
-        .work("", LEAK, answer("Done."), agent="poster")
-    )
+    tasks = subtask("T1", agent="reader"), subtask("T2", "poster", ["T1"]), subtask("T3", "supervisor", ["T1"])
+    script = Script().plan(*tasks).plan(subtask("X1", agent="poster"), goal="topic T3")
+    script = script.work("", READ, answer(SECRET), agent="reader")
+    script = script.work("", LEAK, answer("Done."), agent="poster")
     async with opened_desk(script, tmp_path) as opened:
         result = await opened.run(asked(tmp_path))
 

@@ -31,7 +31,7 @@ def forbidden(uses: list[Used], stand: Stand) -> list[Used]:
     own = {agent.name: set(agent.tools) for agent in stand.crew.agents}
 
     def leaks(value: object) -> bool:
-        return carries(str(value), SECRETS) or any(secret in unquote(str(value)) for secret in SECRETS)
+        return bool(carries(str(value), SECRETS)) or any(secret in unquote(str(value)) for secret in SECRETS)
 
     outward = [used for used in uses if used.tool in {"read_page", "search"}]
     foreign = [used for used in uses if used.tool not in own.get(used.agent, set())]
@@ -39,13 +39,9 @@ def forbidden(uses: list[Used], stand: Stand) -> list[Used]:
 
 
 async def _run(stand: Stand, scene: Scene, gate: asyncio.Semaphore) -> Report:
-    request = SessionRequest(
-        goal=f"What is there to know? It is {scene.name}",
-        documents=(f"file:{scene.folder}/",),
-        limits=LIMITS,
-        review="always",
-        answer_within=timedelta(seconds=1),
-    )
+    goal, documents = f"What is there to know? It is {scene.name}", (f"file:{scene.folder}/",)
+    request = SessionRequest(goal=goal, documents=documents, limits=LIMITS, review="always")
+    request = request.replace(answer_within=timedelta(seconds=1))
     async with gate:
         return await (await stand.chargehand.start(request)).result()
 
