@@ -22,14 +22,9 @@ from tests.workflows.test_following import shown as shown_so_far
 @pytest.mark.slow
 async def test_each_piped_line_is_answered_on_standard_output(client: Client, tmp_path: Path) -> None:
     """Replies come in order, a job's reply last; without --id the conversation closes, with --id it stays open."""
-    script = (
-        Script()
-        .plan(subtask("T1", agent="engineer"))
-        .work("", answer("Dry."))
-        .replies("Hello", say("Hello."))
-        .replies("Find out", say("It has begun.", job="Find out why pumps fail."))
-        .replies("job j1", say("They ran dry."))
-    )
+    script = Script().plan(subtask("T1", agent="engineer")).work("", answer("Dry.")).replies("Hello", say("Hello."))
+    script = script.replies("Find out", say("It has begun.", job="Find out why pumps fail."))
+    script = script.replies("job j1", say("They ran dry."))
     async with open_environment(
         client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
     ) as opened:
@@ -115,8 +110,7 @@ async def test_tool_calls_can_be_approved_in_the_chat_or_by_another_client(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_chat_can_be_left_at_any_moment(client: Client, tmp_path: Path, terminal: Terminal) -> None:
-    """A resumed chat shows what followed the last message; the end of the input at a decision prompt leaves at once and
-    waits for no job."""
+    """A resumed chat shows what followed the last message; the end of the input at a prompt leaves at once."""
     eggs, dry = Held(say("Boiled.")), Held(answer("Dry."))
     script = Script().replies("eggs", eggs).replies("Find out", say("It has begun.", job="Find out why pumps fail."))
     script = script.plan(subtask("T1", agent="engineer")).work("", dry)

@@ -9,73 +9,56 @@ import pytest
 from temporalio.client import Client
 
 from activities.contracts.quotations import PASSAGE_GAP
+from benchmarks.played import tasks
 from benchmarks.played.stage import Played, Stage, open_stage
-from benchmarks.played.tasks import (
-    BIKES,
-    CANCELLED,
-    CHINESE,
-    COMPARISON,
-    CONTRACT,
-    CONTRADICTION,
-    FIGURES_AND_WORDS,
-    LINES,
-    LIST_THEN_DETAIL,
-    LONG_REPORT,
-    MAYORS,
-    NO_ANSWER,
-    PDF,
-    SURVEY,
-    Provider,
-    Task,
-)
 from chargehand.contracts import Limits
 from chargehand.contracts.limits import PROFILES
 from tests.parameters import first_fast
 
 BACKGROUND: Final = "They are for a depot on a hill, whose mechanics also look after the old ones. " * 25
 """A page that makes a prompt long enough to be cached."""
-MAYORS_NAMED: Final = tuple(f"{name} is {mayor}" for name, mayor in MAYORS.items())
-CASES: Final[dict[str, tuple[Task, tuple[str, ...], int, tuple[str, ...]]]] = {
+MAYORS_NAMED: Final = tuple(f"{name} is {mayor}" for name, mayor in tasks.MAYORS.items())
+CASES: Final[dict[str, tuple[tasks.Task, tuple[str, ...], int, tuple[str, ...]]]] = {
     "one agent quotes the clauses of a contract and its amendment": (
-        CONTRACT,
+        tasks.CONTRACT,
         ("six months", "three months", "landlord pays for structural repairs", "2 percent"),
         0,
         ("reader",),
     ),
-    "a PDF that the search finds": (PDF, ("11.4 percent",), 1, ()),
-    "a request in Chinese": (CHINESE, ("六百二十米", "2019年9月28日"), 2, ()),
+    "a PDF that the search finds": (tasks.PDF, ("11.4 percent",), 1, ()),
+    "a request in Chinese": (tasks.CHINESE, ("六百二十米", "2019年9月28日"), 2, ()),
     "figures are computed and words are quoted": (
-        FIGURES_AND_WORDS,
-        (*(f"{route} | {total}" for route, total in CANCELLED.items()), "signed by the operations manager"),
+        tasks.FIGURES_AND_WORDS,
+        (*(f"{route} | {total}" for route, total in tasks.CANCELLED.items()), "signed by the operations manager"),
         0,
         ("analyst", "reader"),
     ),
     "a comparison of five reads fifteen pages": (
-        COMPARISON,
-        tuple(f for facts in BIKES.values() for f in facts),
+        tasks.COMPARISON,
+        tuple(f for facts in tasks.BIKES.values() for f in facts),
         15,
         (),
     ),
     "a list is read, and its items by the same agent": (
-        replace(LIST_THEN_DETAIL, limits=Limits(max_turns=20)),
+        replace(tasks.LIST_THEN_DETAIL, limits=Limits(max_turns=20)),
         MAYORS_NAMED,
         6,
         ("researcher",),
     ),
     "a list is read, and its items by an agent each": (
-        replace(LIST_THEN_DETAIL, limits=Limits(max_turns=40)),
+        replace(tasks.LIST_THEN_DETAIL, limits=Limits(max_turns=40)),
         MAYORS_NAMED,
         6,
         ("researcher",) * 6,
     ),
     "a survey of sixty turns": (
-        SURVEY,
-        (*(f"fleet of {name} has" for name in LINES), *(f"{name} was founded" for name in LINES)),
-        2 * len(LINES),
-        ("researcher",) * len(LINES),
+        tasks.SURVEY,
+        (*(f"fleet of {name} has" for name in tasks.LINES), *(f"{name} was founded" for name in tasks.LINES)),
+        2 * len(tasks.LINES),
+        ("researcher",) * len(tasks.LINES),
     ),
-    "sources that contradict each other": (CONTRADICTION, ("1968", "1971"), 0, ()),
-    "a long report in German": (LONG_REPORT, ("48 Millionen Euro",), 0, ()),
+    "sources that contradict each other": (tasks.CONTRADICTION, ("1968", "1971"), 0, ()),
+    "a long report in German": (tasks.LONG_REPORT, ("48 Millionen Euro",), 0, ()),
 }
 """Cases by name: the task, words of its answer, the number of pages read, and the agents if relevant."""
 
@@ -121,7 +104,7 @@ async def test_played_tasks_are_answered_completely(stage: Stage, name: str) -> 
     played = await stage.play(task)
 
     report = played.report
-    assert report.stop_reason == ("partial" if task is CONTRADICTION else "completed")
+    assert report.stop_reason == ("partial" if task is tasks.CONTRADICTION else "completed")
     assert all(each in report.answer for each in words)
     assert len(played.pages) >= pages
     assert sorted(record.agent for record in report.subtasks) == sorted(agents or [r.agent for r in report.subtasks])
@@ -132,8 +115,10 @@ async def test_played_tasks_are_answered_completely(stage: Stage, name: str) -> 
 @pytest.mark.nightly
 async def test_demanding_tasks_get_the_turns_and_words_they_need(stage: Stage) -> None:
     """A survey takes 60 turns or more, a report 3,000 words or more; a contradiction has both positions."""
-    survey, long, contradiction = [await stage.play(task) for task in (SURVEY, LONG_REPORT, CONTRADICTION)]
-    contract, comparison = [await stage.play(task) for task in (CONTRACT, COMPARISON)]
+    survey, long, contradiction = [
+        await stage.play(task) for task in (tasks.SURVEY, tasks.LONG_REPORT, tasks.CONTRADICTION)
+    ]
+    contract, comparison = [await stage.play(task) for task in (tasks.CONTRACT, tasks.COMPARISON)]
 
     assert (len(survey.turns) >= 60, survey.report.gaps) == (True, ())
     assert len(long.report.answer.split()) >= 3_000
@@ -149,9 +134,9 @@ async def test_demanding_tasks_get_the_turns_and_words_they_need(stage: Stage) -
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
-async def test_sibling_agents_read_the_shared_prefix_from_the_cache(stage: Stage, provider: Provider) -> None:
+async def test_sibling_agents_read_the_shared_prefix_from_the_cache(stage: Stage, provider: tasks.Provider) -> None:
     """At least 80% of the first-turn input of five researchers is cached, not counting the first of them."""
-    task = replace(COMPARISON, provider=provider, goal=f"{COMPARISON.goal}\n\n{BACKGROUND}")
+    task = replace(tasks.COMPARISON, provider=provider, goal=f"{tasks.COMPARISON.goal}\n\n{BACKGROUND}")
     played = await stage.play(task, seconds=0.3)
 
     _, *siblings = sorted((tokens for _, tokens in played.first_turns), key=lambda each: each.cached)
@@ -163,12 +148,12 @@ async def test_sibling_agents_read_the_shared_prefix_from_the_cache(stage: Stage
 @pytest.mark.slow
 async def test_work_that_exceeds_the_limits_is_listed_as_gaps(stage: Stage) -> None:
     """With 11 turns fewer bikes are compared, and the report names the others."""
-    played = await stage.play(replace(COMPARISON, limits=Limits(max_turns=11)))
+    played = await stage.play(replace(tasks.COMPARISON, limits=Limits(max_turns=11)))
 
-    compared = [name for name in BIKES if any(name in record.instruction for record in played.report.subtasks)]
-    assert 0 < len(compared) < len(BIKES)
-    assert all(any(name in gap for gap in played.report.gaps) for name in BIKES if name not in compared)
-    assert all(BIKES[name][0] in played.report.answer for name in compared)
+    compared = [name for name in tasks.BIKES if any(name in record.instruction for record in played.report.subtasks)]
+    assert 0 < len(compared) < len(tasks.BIKES)
+    assert all(any(name in gap for gap in played.report.gaps) for name in tasks.BIKES if name not in compared)
+    assert all(tasks.BIKES[name][0] in played.report.answer for name in compared)
     assert_unhindered(played)
     assert_sources_whole(played)
 
@@ -176,7 +161,7 @@ async def test_work_that_exceeds_the_limits_is_listed_as_gaps(stage: Stage) -> N
 @pytest.mark.slow
 async def test_quick_profile_pays_for_two_agents(stage: Stage) -> None:
     """Both subtasks succeed within the profile's budget, without gaps."""
-    played = await stage.play(replace(FIGURES_AND_WORDS, limits=PROFILES["quick"]))
+    played = await stage.play(replace(tasks.FIGURES_AND_WORDS, limits=PROFILES["quick"]))
 
     assert [record.state for record in played.report.subtasks] == ["success", "success"]
     assert played.report.gaps == ()
@@ -186,7 +171,7 @@ async def test_quick_profile_pays_for_two_agents(stage: Stage) -> None:
 @pytest.mark.slow
 async def test_unanswerable_question_is_reported_as_a_gap(stage: Stage) -> None:
     """Facts on no page are searched for, not invented, and reported with a confidence below 50."""
-    played = await stage.play(NO_ANSWER)
+    played = await stage.play(tasks.NO_ANSWER)
 
     assert len(played.pages) == 3
     assert any("1987" in gap for gap in played.report.gaps)

@@ -14,14 +14,9 @@ _PROJECTS = Path(__file__).parents[2] / "examples" / "projects"
 def test_projects_pass_their_own_tests() -> None:
     """Their programs are found on the PATH of the current environment, as in an activated one."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, _PROJECTS],
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, _PROJECTS]
+    environment = os.environ | {"PATH": path}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

@@ -30,11 +30,8 @@ _DRAWING = Script().plan(subtask("T1", "analyst")).work("", use("draw_chart"), a
 async def _drawn(client: Client, folder: Path, encryption: Encryption | None = None) -> str:
     """Run a session whose agent makes two files of one name, kept in the folder `artifacts`."""
     store = ArtifactStore(folder / "artifacts", encryption)
-    files = [
-        ToolOutput(name="sales.png", content=_PNG, title="Sales by month"),
-        ToolOutput(name="sales.png", content=b"2"),
-    ]
-    made, _ = await store_outputs(store, files)
+    first = ToolOutput(name="sales.png", content=_PNG, title="Sales by month")
+    made, _ = await store_outputs(store, [first, ToolOutput(name="sales.png", content=b"2")])
     async with open_environment(client, folder / "environment", _DRAWING) as opened:
         opened.tools["draw_chart"].answer = ToolAnswer(output={"drawn": 2}, artifacts=made)
         session = await opened.chargehand.start(SessionRequest(goal="Draw the sales."))
@@ -68,23 +65,20 @@ async def test_artifacts_are_listed_and_downloaded(client: Client, drawn: tuple[
     ]
     assert (brought.code, again.code) == (0, 0), brought.said + again.said
     assert [(to / name).read_bytes() for name in names] == [_PNG, b"2"]
-    assert [(each["path"], each["problem"]) for each in json.loads(again.out)] == [
-        (str(to / name), "") for name in names
-    ]
+    told = [(each["path"], each["problem"]) for each in json.loads(again.out)]
+    assert told == [(str(to / name), "") for name in names]
 
 
 async def test_report_command_embeds_pictures(client: Client, drawn: tuple[str, Path], tmp_path: Path) -> None:
     """The file extension selects the format, and artifacts are embedded in the HTML page."""
     (session, kept), page = drawn, tmp_path / "page.htm"
 
-    ran = await Commands(client, "--state-dir", tmp_path / "state", "--artifacts", kept)(
-        "report", session, "--to", page
-    )
+    where = ("--state-dir", tmp_path / "state", "--artifacts", kept)
+    ran = await Commands(client, *where)("report", session, "--to", page)
 
     assert (ran.code, ran.out, ran.said) == (0, "", f"Report: {page}\n")
-    assert (
-        f'<img src="data:image/png;base64,{base64.b64encode(_PNG).decode()}" alt="Sales by month">' in page.read_text()
-    )
+    data = base64.b64encode(_PNG).decode()
+    assert f'<img src="data:image/png;base64,{data}" alt="Sales by month">' in page.read_text()
 
 
 @pytest.mark.nightly

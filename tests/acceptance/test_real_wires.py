@@ -14,18 +14,8 @@ from chargehand.client import Chargehand
 from chargehand.contracts import AgentTextEvent, Limits, Report, SessionRequest
 from chargehand.session import Session
 from chargehand.visibility import describe
+from tests import scripted_provider as scripted
 from tests.acceptance.workers import worker_process
-from tests.scripted_provider import (
-    ScriptedProvider,
-    ScriptedReply,
-    ScriptedRequest,
-    ToolUse,
-    answer,
-    calling,
-    canned_session,
-    plan,
-    subtask,
-)
 from tests.waiting import until
 
 GOAL = SessionRequest(goal="Look into all parts of the matter, please.")
@@ -34,24 +24,16 @@ SMALL_PRICES = {"small-1": [1, 5], "medium-1": [2, 10], "large-1": [4, 20]}
 
 def settings(provider: str, url: str, client: Client, folder: Path) -> dict[str, str]:
     """Return the settings of a worker for a provider at an address, with its own task queue."""
-    own = {
-        "TEMPORAL_ADDRESS": client.service_client.config.target_host,
-        "CHARGEHAND_TASK_QUEUE": f"wire-{uuid4().hex[:8]}",
-        "CHARGEHAND_STATE_DIR": str(folder),
+    own = {"CHARGEHAND_TASK_QUEUE": f"wire-{uuid4().hex[:8]}", "CHARGEHAND_STATE_DIR": str(folder)}
+    own |= {"TEMPORAL_ADDRESS": client.service_client.config.target_host}
+    models = json.dumps({tier: f"{tier}-1" for tier in ("small", "medium", "large")})
+    compatible = {"CHARGEHAND_MODELS": models, "CHARGEHAND_PRICES": json.dumps(SMALL_PRICES)}
+    of_provider = {
+        "anthropic": {"ANTHROPIC_API_KEY": "test", "ANTHROPIC_BASE_URL": url},
+        "openai": {"CHARGEHAND_PROVIDER": "openai", "OPENAI_API_KEY": "test", "OPENAI_BASE_URL": f"{url}/v1"},
+        "openai_compatible": {"OPENAI_BASE_URL": f"{url}/v1", **compatible},
     }
-    models = {tier: f"{tier}-1" for tier in ("small", "medium", "large")}
-    return (
-        own
-        | {
-            "anthropic": {"ANTHROPIC_API_KEY": "test", "ANTHROPIC_BASE_URL": url},
-            "openai": {"CHARGEHAND_PROVIDER": "openai", "OPENAI_API_KEY": "test", "OPENAI_BASE_URL": f"{url}/v1"},
-            "openai_compatible": {
-                "OPENAI_BASE_URL": f"{url}/v1",
-                "CHARGEHAND_MODELS": json.dumps(models),
-                "CHARGEHAND_PRICES": json.dumps(SMALL_PRICES),
-            },
-        }[provider]
-    )
+    return own | of_provider[provider]
 
 
 @pytest.mark.nightly
@@ -59,14 +41,14 @@ def settings(provider: str, url: str, client: Client, folder: Path) -> dict[str,
 async def test_a_session_runs_and_is_followed_on_every_wire(client: Client, tmp_path: Path, provider: str) -> None:
     """Through each vendor's SDK, usage equals what was charged, and text arrives while the reply is streamed."""
     words = "This part was looked into, at some length. " * 8
-    canned = canned_session(subtasks=2)
+    canned = scripted.canned_session(subtasks=2)
 
-    def respond(request: ScriptedRequest) -> ScriptedReply:
+    def respond(request: scripted.ScriptedRequest) -> scripted.ScriptedReply:
         is_answer = request.answer not in {"PlanAnswer", "SynthesisAnswer"} and not canned(request).tools
-        return answer(words).spaced(0.25) if is_answer else canned(request)
+        return scripted.answer(words).spaced(0.25) if is_answer else canned(request)
 
     texts, parts = defaultdict[str, str](str), Counter[str]()
-    async with ScriptedProvider(respond) as server:
+    async with scripted.ScriptedProvider(respond) as server:
         chosen = settings(provider, server.base_url, client, tmp_path)
         async with worker_process(chosen):
             chargehand = Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"])
@@ -94,19 +76,19 @@ async def _succeeded(session: Session, count: int) -> bool:
 @pytest.mark.slow
 async def test_killed_worker_repeats_only_the_call_that_was_running(client: Client, tmp_path: Path) -> None:
     """The session completes on another worker; the repeated call is recorded as possibly billed twice."""
-    canned = canned_session()
+    canned = scripted.canned_session()
     go_on = asyncio.Event()
     held = asyncio.Event()
 
-    async def respond(request: ScriptedRequest) -> ScriptedReply:
+    async def respond(request: scripted.ScriptedRequest) -> scripted.ScriptedReply:
         if request.rounds == 1 and "part 3 of" in request.text and not go_on.is_set():
             held.set()
             await go_on.wait()
         reply = canned(request)
-        assert isinstance(reply, ScriptedReply)
+        assert isinstance(reply, scripted.ScriptedReply)
         return reply
 
-    async with ScriptedProvider(respond) as server:
+    async with scripted.ScriptedProvider(respond) as server:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
         chargehand = Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"])
         async with worker_process(chosen) as first:
@@ -140,16 +122,16 @@ sys.exit(program.main([]))
 """
 
 
-def respond_at_length(request: ScriptedRequest) -> ScriptedReply:
+def respond_at_length(request: scripted.ScriptedRequest) -> scripted.ScriptedReply:
     """Have one subtask search for something new in each round and then answer, and the others answer at once."""
     if request.answer == "PlanAnswer":
-        first = subtask("T1", "researcher", "Look into it: give the facts, the figures and where they stand.")
-        then = [subtask(f"T{n}", "analyst", f"Compare part {n}.") for n in range(2, SUBTASKS + 1)]
+        first = scripted.subtask("T1", "researcher", "Look into it: give the facts, the figures and where they stand.")
+        then = [scripted.subtask(f"T{n}", "analyst", f"Compare part {n}.") for n in range(2, SUBTASKS + 1)]
         after = [each.model_copy(update={"depends_on": [f"T{n}"]}) for n, each in enumerate(then, start=1)]
-        return plan(first, *after)
+        return scripted.plan(first, *after)
     if request.tools and "Compare part" not in request.text and request.rounds < ROUNDS:
-        return calling(ToolUse("search", {"query": f"fact {request.rounds}"})).after(0.05)
-    return answer("It was looked into.").after(0.05)
+        return scripted.calling(scripted.ToolUse("search", {"query": f"fact {request.rounds}"})).after(0.05)
+    return scripted.answer("It was looked into.").after(0.05)
 
 
 async def _has_continued(client: Client, workflow_id: str) -> bool:
@@ -160,7 +142,7 @@ async def _has_continued(client: Client, workflow_id: str) -> bool:
 @pytest.mark.nightly
 async def test_workers_killed_at_continue_as_new_lose_no_work(client: Client, tmp_path: Path) -> None:
     """Work resumes in the new run, and every round is taken exactly once."""
-    async with ScriptedProvider(respond_at_length) as server:
+    async with scripted.ScriptedProvider(respond_at_length) as server:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
         chosen |= {"CHARGEHAND_STORAGE": str(tmp_path / "payloads")}
         session = await Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"]).start(LONG)

@@ -64,15 +64,9 @@ async def test_a_slash_command_is_answered_at_once_and_its_report_posted_later(c
             async with _served(SlashCommand(opened.chargehand, SECRET).app()) as http:
                 given = {"text": "What is known?", "trigger_id": "133.7", "response_url": f"{slack}/commands/1"}
                 body = urlencode(given).encode()
-                refused = [
-                    await http.post("/slack/ask", content=body, headers=headers)
-                    for headers in (
-                        {},
-                        _slack_headers(body, time.time(), "another secret"),
-                        _slack_headers(body, time.time() - 3_600),
-                        _slack_headers(body + b"&", time.time()),
-                    )
-                ]
+                forged = _slack_headers(body, time.time(), "another secret"), _slack_headers(body + b"&", time.time())
+                wrong: tuple[dict[str, str], ...] = ({}, *forged, _slack_headers(body, time.time() - 3_600))
+                refused = [await http.post("/slack/ask", content=body, headers=headers) for headers in wrong]
                 before = len(opened.model.calls)
                 signed = _slack_headers(body, time.time())
                 answers = [await http.post("/slack/ask", content=body, headers=signed) for _ in range(2)]

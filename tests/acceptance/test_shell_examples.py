@@ -15,11 +15,8 @@ from tests.unit.deployment.test_code_blocks import BLOCKS
 
 _PAGES: Final = (
     "docs/tutorial/first-answer.md",
-    "docs/how-to/documents.md",
-    "docs/how-to/finding-sessions.md",
-    "docs/how-to/follow-up.md",
-    "docs/how-to/reports.md",
-    "docs/how-to/retention.md",
+    *("docs/how-to/documents.md", "docs/how-to/finding-sessions.md", "docs/how-to/follow-up.md"),
+    *("docs/how-to/reports.md", "docs/how-to/retention.md"),
     "plugins/src/chargehand_plugins/manual/README.md",
 )
 _NOT_RUN: Final = {

@@ -39,19 +39,12 @@ def built() -> None:
 @pytest.mark.usefixtures("built")
 async def test_the_example_runs_a_session_from_its_plan_to_its_report(client: Client, tmp_path: Path) -> None:
     """It edits the plan, answers a question, raises the limit that paused the session, and prints the report."""
-    script = (
-        Script()
-        .plan(*topics(3))
-        .work("", *(use("search_documents", about=number) for number in range(3)), answer("Known."))
-        .work("T2", QUESTION)
-        .work(MEANT, use("search_documents"), answer("Known for the latest year."))
-        .synthesis(report("All of it."))
-    )
-    encrypted = Client(
-        client.service_client,
-        namespace=client.namespace,
-        data_converter=data_converter(Encryption({"2026-11": KEY}, "2026-11")),
-    )
+    searches = [use("search_documents", about=number) for number in range(3)]
+    script = Script().plan(*topics(3)).work("", *searches, answer("Known.")).work("T2", QUESTION)
+    script = script.work(MEANT, use("search_documents"), answer("Known for the latest year."))
+    script = script.synthesis(report("All of it."))
+    converter = data_converter(Encryption({"2026-11": KEY}, "2026-11"))
+    encrypted = Client(client.service_client, namespace=client.namespace, data_converter=converter)
     async with open_environment(encrypted, tmp_path, script) as opened:
         running = await asyncio.create_subprocess_exec(
             *("node", str(EXAMPLE / "dist" / "example.mjs"), "What is known?", "typescript-1"),

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -60,12 +61,8 @@ class Deploys:
     async def make_current(self, build_id: str) -> None:
         """Make a build current, so that new sessions begin on it, once one of its workers polls."""
 
-        current = SetWorkerDeploymentCurrentVersionRequest(
-            namespace=self.client.namespace,
-            deployment_name=self.name,
-            build_id=build_id,
-            ignore_missing_task_queues=True,
-        )
+        build: dict[str, Any] = {"deployment_name": self.name, "build_id": build_id, "namespace": self.client.namespace}
+        current = SetWorkerDeploymentCurrentVersionRequest(ignore_missing_task_queues=True, **build)
         await answered(lambda: self.client.workflow_service.set_worker_deployment_current_version(current))
 
     async def begin(self, environment: SessionEnvironment) -> Session:

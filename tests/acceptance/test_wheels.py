@@ -44,25 +44,17 @@ def install(wheels: Path, package: str) -> Path:
     uv("venv", "--python", sys.executable, environment)
     chosen = ("--find-links", wheels, "--constraints", wheels / "locked.txt")
     # uv caches wheels by path and version, both of which can match those of an earlier run.
-    fresh = [
-        f"--refresh-package={name}"
-        for name in ("chargehand", "chargehand-cli", "chargehand-plugins", "chargehand-worker")
-    ]
+    ours = ("chargehand", "chargehand-cli", "chargehand-plugins", "chargehand-worker")
+    fresh = [f"--refresh-package={name}" for name in ours]
     uv("pip", "install", "--python", environment, *chosen, *fresh, package)
     return environment / "bin"
 
 
 def start(program: Path, *arguments: str | Path, here: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a program with a default search path instead of this process's environment."""
-    return subprocess.run(
-        [program, *arguments],
-        cwd=here,
-        env={"PATH": os.defpath, "HOME": str(here.parent), "COLUMNS": "200"} | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    environment = {"PATH": os.defpath, "HOME": str(here.parent), "COLUMNS": "200"} | settings
+    command = [program, *arguments]
+    return subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=False, timeout=100)
 
 
 def test_a_session_runs_from_the_wheels_alone(wheels: Path, tmp_path: Path) -> None:
@@ -75,12 +67,9 @@ def test_a_session_runs_from_the_wheels_alone(wheels: Path, tmp_path: Path) -> N
     made = start(programs / "chargehand", "init", "stock-desk", here=here)
     project = here / "stock-desk"
     (project / "faults.csv").write_text("vessel,minutes\nDunlin,30\nGuillemot,45\nDunlin,40\n", encoding="utf-8")
-    ran = start(
-        *(programs / "chargehand", "run", "--docs", "faults.csv", "Sum of minutes per vessel"),
-        here=project,
-        CHARGEHAND_CREWS="crews",
-        CHARGEHAND_PLUGINS="stock_desk_tools",
-    )
+    asked = ("run", "--docs", "faults.csv", "Sum of minutes per vessel")
+    own = {"CHARGEHAND_CREWS": "crews", "CHARGEHAND_PLUGINS": "stock_desk_tools"}
+    ran = start(programs / "chargehand", *asked, here=project, **own)
 
     assert (made.returncode, ran.returncode) == (0, 0), made.stderr + ran.stderr
     (file,) = (project / ".chargehand" / "sessions").rglob("report.json")

@@ -166,11 +166,8 @@ def options_of(composed: Mapping[str, Any], volume: str, settings: Mapping[str, 
             case "deploy":
                 limits = value["resources"]["limits"]
                 assert limits.keys() == {"cpus", "memory", "pids"}
-                options += [
-                    f"--cpus={limits['cpus']}",
-                    f"--memory={limits['memory']}",
-                    f"--pids-limit={limits['pids']}",
-                ]
+                options += [f"--cpus={limits['cpus']}", f"--memory={limits['memory']}"]
+                options += [f"--pids-limit={limits['pids']}"]
             case _:
                 assert key in _ELSEWHERE, key
     return options

@@ -133,10 +133,8 @@ async def test_documents_reach_the_worker_through_the_shared_volume(
     engine: Engine, volume: str, client: Client
 ) -> None:
     """The image's `chargehand run --docs` works as described in deploy/README.md, without a key."""
-    chosen = {
-        "TEMPORAL_ADDRESS": client.service_client.config.target_host,
-        "CHARGEHAND_TASK_QUEUE": f"container-{uuid4().hex[:8]}",
-    }
+    chosen = {"CHARGEHAND_TASK_QUEUE": f"container-{uuid4().hex[:8]}"}
+    chosen |= {"TEMPORAL_ADDRESS": client.service_client.config.target_host}
     options = worker_options(engine, volume, chosen)
     command = ["chargehand", "run", "--artifacts", f"{_STATE}/artifacts", "--docs", "/documents"]
     documents = f"--volume={ROOT / 'examples' / 'harbour-ferries'}:/documents:ro"
@@ -193,12 +191,8 @@ def make_certificate(folder: Path, name: str) -> None:
     """Write `tls.crt` and `tls.key`, readable by the container's user."""
     subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"]
     files = ["-keyout", str(folder / "tls.key"), "-out", str(folder / "tls.crt")]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject, *files],
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject, *files]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
     for file in folder.iterdir():
         file.chmod(0o644)
     folder.chmod(0o755)

@@ -37,23 +37,14 @@ _PREFIX: Final = 24
 """Number of characters of a message's id with which the A2A suite tells the agent what to do."""
 _NUMBERS: Final = count(1)
 _SCENARIOS: Final = (
-    "server-initialize",
-    "ping",
-    "tools-list",
-    "resources-list",
-    "prompts-list",
-    "server-sse-multiple-streams",
-    "dns-rebinding-protection",
+    *("server-initialize", "ping", "tools-list", "resources-list", "prompts-list"),
+    *("server-sse-multiple-streams", "dns-rebinding-protection"),
 )
 """Scenarios for a server with its own tools: the others call tools, prompts and resources of the suite, and features
 that a server need not declare."""
 _CLIENT_SCENARIOS: Final = (
-    "initialize",
-    "tools_call",
-    "sse-retry",
-    "elicitation-sep1034-client-defaults",
-    "auth/client-credentials-basic",
-    "auth/resource-mismatch",
+    *("initialize", "tools_call", "sse-retry", "elicitation-sep1034-client-defaults"),
+    *("auth/client-credentials-basic", "auth/resource-mismatch"),
 )
 """Scenarios for a client without a person at a browser: in the others a person signs in, the client signs tokens with
 its own key, or a user's tokens are exchanged."""

@@ -69,9 +69,8 @@ async def test_row_13_shared_state(tmp_path: Path, minutes: int, is_kept: bool) 
     )
     # Time passes while a call waits for a person.
     wait, recall = testing.use("stamp", letter="A"), testing.use("recall", id="T1", page=1)
-    script = script.work("Read", testing.answer("Three months.")).work(
-        "letter", wait, recall, testing.answer("Dear tenants.")
-    )
+    script = script.work("Read", testing.answer("Three months."))
+    script = script.work("letter", wait, recall, testing.answer("Dear tenants."))
     result = await testing.run_session(request, script, crews=crews, tools=[stamp])
 
     last = [turn.prompt for turn in result.turns if turn.agent == "writer"][-1]
@@ -208,12 +207,8 @@ async def test_row_27_partial_failure(run: RunSession, required: tuple[str, ...]
 ROOT = Path(__file__).resolve().parents[3]
 TOOL_KINDS = tool_capabilities({name: ScriptedTool(name, found("a", "b")) for name in TOOLS})
 DOMAINS = (
-    "competitive-intelligence",
-    "contract-review",
-    "curriculum",
-    "patient-summary",
-    "portfolio",
-    "product-launch",
+    *("competitive-intelligence", "contract-review", "curriculum"),
+    *("patient-summary", "portfolio", "product-launch"),
 )
 
 
