@@ -1,6 +1,5 @@
 """A worker with scripted backends, on which workflow tests and the recorder of histories run sessions."""
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -152,15 +151,14 @@ class SessionEnvironment:
     model: ScriptedModel
     tools: dict[str, ScriptedTool] = field(default_factory=dict[str, ScriptedTool])
 
-    async def run(self, request: SessionRequest, seconds: float = 60) -> Report:
-        session = await self.chargehand.start(request)
-        return await asyncio.wait_for(session.result(), seconds)
+    async def run(self, request: SessionRequest) -> Report:
+        return await (await self.chargehand.start(request)).result()
 
     async def start(self, request: SessionRequest, until: SessionState | Held) -> Session:
         """Start a session and wait until it is in a state, or until a held turn is requested."""
         session = await self.chargehand.start(request)
         if isinstance(until, Held):
-            await asyncio.wait_for(until.reached.wait(), 60)
+            await until.reached.wait()
         else:
             await until_state(session, until)
         return session

@@ -16,7 +16,7 @@ _PAUSE_SECONDS: Final = 0.05
 Answer = TypeVar("Answer")
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 60) -> None:
+async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 120) -> None:
     """Wait until a condition holds; fail when it still does not after `seconds`."""
     async with asyncio.timeout(seconds):
         while not (holds if isinstance(holds := condition(), bool) else await holds):  # noqa: ASYNC110  # what is awaited happens in another process
@@ -24,7 +24,7 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float 
 
 
 async def eventually(
-    ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], bool] = bool, seconds: float = 60
+    ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], bool] = bool, seconds: float = 120
 ) -> Answer:
     """Ask until the answer satisfies the condition, and return that answer; fail as `until` does."""
     answers: list[Answer] = []
@@ -50,7 +50,7 @@ async def runs_of(client: Client, workflow_id: str, least: int = 1) -> Sequence[
     return await eventually(listed, lambda runs: len(runs) >= least)
 
 
-def hold_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def hold_until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
     """Wait without an event loop until a condition of other processes holds; fail after `seconds`."""
     give_up_at = time.monotonic() + seconds
     while not condition():

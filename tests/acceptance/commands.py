@@ -70,7 +70,7 @@ class Commands:
             with self._ONE_AT_A_TIME, patch.object(terminal, "_cancel_on_signal", _go_on):
                 return run_command([command, *arguments, *self._options], self._environment, given)
 
-        return await asyncio.wait_for(asyncio.to_thread(run), 60)
+        return await asyncio.to_thread(run)
 
     async def begin(
         self, command: str, *arguments: str | Path, tty: int | None = None, screen: int = asyncio.subprocess.PIPE
@@ -112,7 +112,7 @@ class Terminal:
         loop = asyncio.get_running_loop()
         loop.add_reader(self.ours, lambda: os.read(self.ours, 4_096))
         try:
-            out, _ = await asyncio.wait_for(running.communicate(), 60)
+            out, _ = await running.communicate()
         finally:
             loop.remove_reader(self.ours)
         return out

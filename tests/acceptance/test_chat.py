@@ -37,10 +37,10 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
         over = await chargehand("chat", "--id", "left", given="Said too late.\n")
         wrong = await chargehand("chat", "--crew", "desk", given="x" * 30_000 + "\nNever said.\n")
         [stopped] = re.findall(r"^Conversation (\S+)$", wrong.said, re.MULTILINE)
-        ended = await asyncio.wait_for(opened.chargehand.conversation(stopped).result(), 30)
+        ended = await opened.chargehand.conversation(stopped).result()
         [name] = re.findall(r"^Conversation (\S+)$", ran.said, re.MULTILINE)
         report = await chargehand("result", name)
-        closed = await asyncio.wait_for(opened.chargehand.conversation(name).result(), 30)
+        closed = await opened.chargehand.conversation(name).result()
         end = await opened.chargehand.conversation("left").result()
 
     assert (ran.code, ran.out) == (0, "Hello.\nIt has begun.\nThey ran dry.\n")

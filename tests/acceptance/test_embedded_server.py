@@ -282,7 +282,7 @@ def test_dns_rebinding_requests_are_rejected(state: Path) -> None:
     ]
     guard = int(note.ui_url.rpartition(":")[2])
     # The Web UI takes a while to reconnect to the server.
-    hold_until(lambda: b"namespaceInfo" in ask(guard, f"127.0.0.1:{guard}", read), "an answer of the Web UI", 20)
+    hold_until(lambda: b"namespaceInfo" in ask(guard, f"127.0.0.1:{guard}", read), "an answer of the Web UI")
     server.leave()
 
     assert {guard, int(note.address.rpartition(":")[2])} < set(ports)

@@ -70,7 +70,7 @@ async def test_a_slash_command_is_answered_at_once_and_its_report_posted_later(c
                 before = len(opened.model.calls)
                 signed = _slack_headers(body, time.time())
                 answers = [await http.post("/slack/ask", content=body, headers=signed) for _ in range(2)]
-                await asyncio.wait_for(held.reached.wait(), 60)
+                await held.reached.wait()
                 posted_before = len(posted)
                 held.released.set()
                 await until(lambda: len(posted) == 2)

@@ -68,7 +68,7 @@ class Deploys:
     async def begin(self, environment: SessionEnvironment) -> Session:
         """Start a session and wait until an agent of it works."""
         session = await environment.chargehand.start(SessionRequest(goal="What do the topics come to?"))
-        await eventually(session.status, lambda status: "running" in {each.state for each in status.subtasks}, 60)
+        await eventually(session.status, lambda status: "running" in {each.state for each in status.subtasks})
         return session
 
 

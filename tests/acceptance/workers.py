@@ -53,4 +53,4 @@ async def answered(call: Callable[[], Awaitable[object]]) -> None:
             return True
         return False
 
-    await until(is_answered, 60)
+    await until(is_answered)

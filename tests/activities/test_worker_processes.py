@@ -180,7 +180,7 @@ async def _held(client: Client, running: RunningActivities) -> AsyncGenerator[Wo
         interceptors=[running],
     ):
         handle = await client.start_workflow(Above.run, id=queue, task_queue=queue)
-        await asyncio.wait_for(held.hangs.wait(), 60)
+        await held.hangs.wait()
         yield handle
 
 

@@ -102,11 +102,11 @@ async def test_a_stopped_worker_finishes_its_call_and_the_next_continues(
         options = worker_options(engine, volume, chosen)
         chargehand = Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"])
         async with engine.container(options) as first:
-            await until(lambda: is_healthy(engine, first), 60)
+            await until(lambda: is_healthy(engine, first))
             session = await chargehand.start(GOAL)
-            await asyncio.wait_for(held.wait(), 60)
+            await held.wait()
             stopping = asyncio.create_task(engine.call("stop", "--time", GRACE_SECONDS, first, seconds=180))
-            await until(lambda: is_unhealthy(engine, first), 60)
+            await until(lambda: is_unhealthy(engine, first))
             answered.set()
             await stopping
             code = (await engine.call("inspect", "--format", "{{.State.ExitCode}}", first)).out.strip()
@@ -177,7 +177,7 @@ async def test_the_console_runs_with_its_kubernetes_arguments(
             return answer.status_code == HTTPStatus.OK
 
         try:
-            await until(is_healthy, 60)
+            await until(is_healthy)
         except TimeoutError:
             pytest.fail((await engine.call("logs", name)).err)
 

@@ -3,7 +3,6 @@
 The model obeys: it reads a document, and then mails its contents, in any encoding.
 """
 
-import asyncio
 import base64
 import binascii
 import tomllib
@@ -181,7 +180,7 @@ async def converse(opened: SessionEnvironment, folder: Path, *texts: str, agent:
         crew="desk", agent=agent, documents=asked(folder).documents, answer_within=REQUEST.answer_within
     )
     for text in texts:
-        await asyncio.wait_for(talk.say(text=text), 20)
+        await talk.say(text=text)
     return talk.id
 
 

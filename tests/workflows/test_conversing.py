@@ -43,11 +43,11 @@ async def test_a_later_message_does_not_repeat_a_call_of_unknown_outcome(
         first = asyncio.create_task(talk.say(text="I want my money."))
         await pending(talk)
         server_of(opened).skip(timedelta(minutes=10))
-        await asyncio.wait_for(first, 20)
+        await first
         again = asyncio.create_task(talk.say(text="Where is my money?"))
         call = await pending(talk)
         server_of(opened).skip(timedelta(minutes=10))
-        reply = await asyncio.wait_for(again, 20)
+        reply = await again
 
     assert not call.is_doubtful
     assert "not known whether it was applied" in call.why
@@ -69,7 +69,7 @@ async def test_messages_are_answered_in_order_and_once(desk: Desk) -> None:
         saying.append(asyncio.create_task(say_once(talk, "second", update="second")))
         await held.reached.wait()
         held.released.set()
-        replies = await asyncio.wait_for(asyncio.gather(*saying), 20)
+        replies = await asyncio.gather(*saying)
 
     assert [reply.text for reply in replies] == ["One.", "Two.", "Three.", "Two."]
     assert [reply.answers for reply in replies] == [(1,), (2,), (3,), (2,)]
@@ -106,8 +106,8 @@ async def test_an_interruption_is_read_at_the_next_turn_with_waiting_messages(de
         stopping = asyncio.create_task(talk.say(text="Stop!", mode="interrupt"))
         await until(lambda: _has_said(talk, "Stop!"))
         held.released.set()
-        replies = await asyncio.wait_for(asyncio.gather(looking, waiting, stopping), 20)
-        after = await asyncio.wait_for(talk.say(text="Thanks."), 20)
+        replies = await asyncio.gather(looking, waiting, stopping)
+        after = await talk.say(text="Thanks.")
 
     assert [reply.text for reply in replies] == ["Stopped.", "Stopped.", "Stopped."]
     assert {reply.answers for reply in replies} == {(1, 2, 3)}
@@ -122,7 +122,7 @@ async def test_an_interruption_withdraws_a_call_awaiting_approval(desk: Desk) ->
         asking = asyncio.create_task(talk.say(text="I want my money."))
         call = await pending(talk)
         withdrawing = asyncio.create_task(talk.say(text="Forget it.", mode="interrupt"))
-        replies = await asyncio.wait_for(asyncio.gather(asking, withdrawing), 20)
+        replies = await asyncio.gather(asking, withdrawing)
         with pytest.raises(UpdateRefused, match="'c1' does not wait for a decision"):
             await talk.approve_call(call)
 
@@ -140,11 +140,11 @@ async def test_a_repeated_message_is_not_answered_again_in_a_later_run(
     async with desk(Script().on("converse", say("x" * 60_000))) as opened:
         talk = await opened.chargehand.converse(crew="desk")
         for number in range(3):
-            await asyncio.wait_for(say_once(talk, "Hello", update=f"u{number}"), 20)
+            await say_once(talk, "Hello", update=f"u{number}")
         server_of(opened).forget_updates()  # updates of earlier runs, as a real server does
         with pytest.raises(UpdateRefused, match="answered before; it is number 1 of the transcript"):
-            await asyncio.wait_for(say_once(talk, "Hello", update="u0"), 20)
-        again = await asyncio.wait_for(say_once(talk, "Hello", update="u2"), 20)
+            await say_once(talk, "Hello", update="u0")
+        again = await say_once(talk, "Hello", update="u2")
 
     assert again.answers == (5,)
     assert len(opened.model.calls) == 3
@@ -157,9 +157,9 @@ async def test_an_agent_can_hand_over_the_conversation_to_another(desk: Desk) ->
     script = script.replies("pump", say("Its valve is closed.", hand_over="clerk"), agent="engineer")
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
-        await asyncio.wait_for(talk.say(text="Hello"), 20)
-        reply = await asyncio.wait_for(talk.say(text="Why does the pump not run?"), 20)
-        later = await asyncio.wait_for(talk.say(text="Thanks."), 20)
+        await talk.say(text="Hello")
+        reply = await talk.say(text="Why does the pump not run?")
+        later = await talk.say(text="Thanks.")
 
     engineer = next(call for call in opened.model.calls if call.agent == "engineer")
     assert (reply.agent, reply.text) == ("engineer", "I ask our engineer.\n\nIts valve is closed.")
@@ -178,16 +178,16 @@ async def test_a_delegated_job_runs_while_the_conversation_continues(desk: Desk)
     script = script.replies("job j1 has ended", say("The report says: pumps fail when they run dry."))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk", idle=timedelta(minutes=1))
-        begun = await asyncio.wait_for(talk.say(text="I want a report on pumps."), 20)
-        await asyncio.wait_for(held.reached.wait(), 20)
-        meanwhile = await asyncio.wait_for(talk.say(text="And the weather?"), 20)
+        begun = await talk.say(text="I want a report on pumps.")
+        await held.reached.wait()
+        meanwhile = await talk.say(text="And the weather?")
         server_of(opened).skip(timedelta(minutes=2))
         running = (await talk.transcript()).jobs  # so that it has noticed the time
         held.released.set()
         await until(lambda: _has_said(talk, "The report says: pumps fail when they run dry."))
         transcript = await talk.transcript()
         await talk.close()
-        end = await asyncio.wait_for(talk.result(), 20)
+        end = await talk.result()
 
     told = opened.model.calls[-1].messages[0].text
     assert (begun.text, meanwhile.text, running) == ("It has begun.", "I see.", ("j1",))
@@ -212,13 +212,13 @@ async def test_a_call_judge_reads_only_the_users_words(
     texts = ("Hello.", "I want my money.", "No, wait.")
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="judged", goal="Help them.")
-        await asyncio.wait_for(talk.say(text=texts[0]), 20)
+        await talk.say(text=texts[0])
         saying = [asyncio.create_task(talk.say(text=texts[1]))]
-        await asyncio.wait_for(held.reached.wait(), 20)
+        await held.reached.wait()
         saying.append(asyncio.create_task(talk.say(text=texts[2])))
         await until(partial(_has_said, talk, texts[2]))
         held.released.set()
-        await asyncio.wait_for(asyncio.gather(*saying), 20)
+        await asyncio.gather(*saying)
         await until(lambda: len(opened.tools["refund"].calls) == 2)
         runs = server_of(opened).runs(talk.id)
 
@@ -236,13 +236,13 @@ async def test_a_message_during_a_call_judgement_requires_a_person(desk: Desk, t
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="judged")
         saying = [asyncio.create_task(talk.say(text="I want my money."))]
-        await asyncio.wait_for(held.reached.wait(), 20)
+        await held.reached.wait()
         saying.append(asyncio.create_task(talk.say(text="No, wait.")))
         await until(partial(_has_said, talk, "No, wait."))
         held.released.set()
         call = await pending(talk)
         await talk.reject_call(call)
-        await asyncio.wait_for(asyncio.gather(*saying), 20)
+        await asyncio.gather(*saying)
 
     assert call.why == "the user has said more since a model was asked"
     assert opened.tools["refund"].calls == []
@@ -254,11 +254,11 @@ async def test_an_idle_conversation_ends(desk: Desk) -> None:
         talk = await opened.chargehand.converse(crew="desk", idle=timedelta(days=2))
         server = server_of(opened)
         for _ in range(3):
-            await asyncio.wait_for(talk.say(text="Hello"), 20)
+            await talk.say(text="Hello")
             server.skip(timedelta(hours=36))
             await talk.status()  # so that it notices the time
         server.skip(timedelta(hours=12))
-        end = await asyncio.wait_for(talk.result(), 20)
+        end = await talk.result()
         with pytest.raises(AlreadyEnded, match="closed: idle for too long"):
             await talk.say(text="Hello")
 
@@ -271,9 +271,9 @@ async def test_conversation_limits_hold_across_all_messages(desk: Desk) -> None:
     async with desk(script) as opened:
         limits = ConversationLimits(max_turns=5)
         talk = await opened.chargehand.converse(crew="desk", limits=limits)
-        first = await asyncio.wait_for(talk.say(text="Look here."), 20)
-        second = await asyncio.wait_for(talk.say(text="Look there."), 20)
-        end = await asyncio.wait_for(talk.result(), 20)
+        first = await talk.say(text="Look here.")
+        second = await talk.say(text="Look there.")
+        end = await talk.result()
 
     assert first.kind in {"partial", "failure"}
     assert (second.kind, second.reason) == ("failure", "out_of_turns")
@@ -290,10 +290,10 @@ async def test_no_message_costs_more_than_its_limit(desk: Desk, most: str, least
     async with desk(script) as opened:
         limits = ConversationLimits(message_usd=Decimal(most))
         talk = await opened.chargehand.converse(crew="desk", limits=limits, agent="engineer")
-        reply = await asyncio.wait_for(talk.say(text="Look here."), 20)
+        reply = await talk.say(text="Look here.")
         status = await talk.status()
         await talk.close()
-        end = await asyncio.wait_for(talk.result(), 20)
+        end = await talk.result()
 
     assert Decimal(least) <= reply.usage.cost_usd <= Decimal(most)
     assert reply.usage.cost_usd == end.usage.cost_usd == len(opened.model.calls) * COST
@@ -317,10 +317,10 @@ async def test_closing_a_conversation_refuses_waiting_messages(desk: Desk) -> No
         with pytest.raises(UpdateRefused, match="is being closed"):
             await talk.say(text="third")
         held.released.set()
-        reply = await asyncio.wait_for(first, 20)
+        reply = await first
         with pytest.raises(UpdateRefused, match=r"has ended before this was answered \(closed\)\."):
-            await asyncio.wait_for(second, 20)
-        end = await asyncio.wait_for(talk.result(), 20)
+            await second
+        end = await talk.result()
         with pytest.raises(AlreadyEnded):
             await talk.say(text="fourth")
 
@@ -334,7 +334,7 @@ async def test_private_conversations_are_not_handed_to_agents_that_reach_out(des
     script = Script().replies("news", use("search_documents"), say("I ask the scout.", hand_over="scout"))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
-        reply = await asyncio.wait_for(talk.say(text="What is the news?"), 20)
+        reply = await talk.say(text="What is the news?")
 
     assert (reply.agent, reply.text) == ("clerk", "I ask the scout.")
     [gap] = reply.gaps
@@ -346,10 +346,10 @@ async def test_a_failed_reply_keeps_the_transcript(desk: Desk) -> None:
     script = Script().replies("Hello", say("Hello.")).replies("bad", refuse).replies("silent", say(" "))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
-        await asyncio.wait_for(talk.say(text="Hello"), 20)
-        declined = await asyncio.wait_for(talk.say(text="Do something bad."), 20)
-        silent = await asyncio.wait_for(talk.say(text="Be silent."), 20)
-        later = await asyncio.wait_for(talk.say(text="Go on."), 20)
+        await talk.say(text="Hello")
+        declined = await talk.say(text="Do something bad.")
+        silent = await talk.say(text="Be silent.")
+        later = await talk.say(text="Go on.")
 
     assert "without a word" in silent.text
     assert (declined.kind, declined.reason) == ("failure", "refused")
@@ -367,7 +367,7 @@ async def test_invalid_conversation_requests_and_forged_states_are_refused(desk:
             await client.execute_workflow("Conversation", {"crew": "desk", "state": "{}"}, id="x", task_queue=queue)
         talk = await opened.chargehand.converse(crew="desk", agent="boss")
         with pytest.raises(UpdateRefused, match=r"ended before this was answered.*no agent 'boss'; there are clerk"):
-            await asyncio.wait_for(talk.say(text="Hello"), 20)
+            await talk.say(text="Hello")
 
     assert "state: is set by a conversation that continues as new" in str(refused.value.cause)
     assert not opened.model.calls
@@ -382,9 +382,9 @@ async def test_a_cancelled_conversation_stops_its_agent(desk: Desk) -> None:
         await pending(talk)
         await talk.cancel()
         with pytest.raises((UpdateRefused, AlreadyEnded)):
-            await asyncio.wait_for(refunding, 20)
+            await refunding
         with pytest.raises(SessionCancelled):
-            await asyncio.wait_for(talk.result(), 20)
+            await talk.result()
 
     assert len(opened.model.calls) == 1
     assert not opened.tools["refund"].calls

@@ -1,6 +1,5 @@
 """A follow-up session knows the previous report, typed and bounded; its sources stay known and checked."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -64,12 +63,12 @@ SCRIPT = (
 
 async def ask(earlier: Session, goal: str, **fields: Any) -> tuple[Session, Report]:
     session = await earlier.ask(goal, **fields)
-    return session, await asyncio.wait_for(session.result(), 60)
+    return session, await session.result()
 
 
 async def start(opened: SessionEnvironment, **fields: Any) -> Session:
     session = await opened.chargehand.start(SessionRequest.model_validate({"goal": FIRST, **fields}))
-    await asyncio.wait_for(session.result(), 60)
+    await session.result()
     return session
 
 
@@ -303,7 +302,7 @@ async def test_sessions_run_without_search_attributes(tmp_path: Path) -> None:
     async with local_server(search_attributes=()) as client:
         async with open_environment(client, tmp_path, well_behaved(subtask("T1"))) as opened:
             session = await opened.chargehand.start(SessionRequest(goal="What is known?"))
-            report = await asyncio.wait_for(session.result(), 60)
+            report = await session.result()
             [found] = await eventually(lambda: listed(opened.chargehand, session.id, state="finished"))
             with pytest.raises(SearchAttributesMissing, match=r"ChargehandCrew.*`chargehand setup`"):
                 await listed(opened.chargehand, session.id, crew="research")

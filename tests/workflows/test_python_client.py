@@ -248,7 +248,7 @@ async def _is_ready_for(name: str, ports: Session, complaint: Session, held: Hel
         case "answer":
             await until_state(ports, "awaiting_answer")
         case "edit_plan" | "tell" | "interrupt":
-            await asyncio.wait_for(held.reached.wait(), 60)
+            await held.reached.wait()
         case "decide_call":
             [call] = await pending(complaint, 1)
             return call.hash

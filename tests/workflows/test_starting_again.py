@@ -63,7 +63,7 @@ async def _result(chargehand: Chargehand, session_id: str) -> object:
             return False
         return True
 
-    await until(exists, 30)
+    await until(exists)
     return await session.result()
 
 
@@ -72,7 +72,7 @@ async def test_each_run_of_a_cron_is_another_session(client: Client, environment
     """The second run starts its own children instead of losing every subtask as a duplicate."""
     async with environment(_SCRIPT) as running:
         session = await start_plainly(running, SessionRequest(goal=_GOAL), cron_schedule="@every 1s")
-        await until(lambda: running.model.replies >= 2 * _PAID_TURNS, 30)
+        await until(lambda: running.model.replies >= 2 * _PAID_TURNS)
         await client.get_workflow_handle(session.id).terminate()
         children = [each async for each in client.list_workflows(f"WorkflowId STARTS_WITH '{session.id}/'")]
 

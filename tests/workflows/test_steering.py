@@ -61,7 +61,7 @@ async def test_messages_are_read_once_and_in_order_at_the_next_turn(
             await send(session, opened.chargehand.client, text, f"m{number}")
         await send(session, opened.chargehand.client, texts[3], "m3")
         first.released.set()
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
         child = result.subtasks[0].workflow_id or ""
         await runs_of(opened.chargehand.client, child, 2 if most_events < count * 2 else 1)
         steps = [step for step in (await session.trace()).steps if step.kind == "message"]
@@ -83,7 +83,7 @@ async def test_a_message_that_an_agent_has_no_turn_to_read_is_named(environment:
         session = await opened.start(GOAL.model_copy(update={"limits": limits}), until=last)
         await session.tell(text="Write in French.", subtask="T1")
         last.released.set()
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     assert result.answer == "In English."
     assert result.wasted.turns == 0
@@ -106,7 +106,7 @@ async def test_a_waiting_subtask_reads_its_messages_in_every_attempt(environment
         await session.tell(text="Only the new ones.", subtask="T3")
         await session.tell(text="In metres.")
         second.released.set()
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
         with pytest.raises(ChargehandError, match=r"has ended \(answered.*\)\. It can no longer be changed"):
             await session.tell(text="After the end.")
 
@@ -127,7 +127,7 @@ async def test_messages_and_edits_survive_continue_as_new(environment: OpenEnvir
         await session.tell(text="In metres.", subtask="T4")
         await session.edit_plan(edits=(RerouteSubtask(subtask="T4", agent="analyst"),))
         first.released.set()
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     assert server_of(opened).runs(session.id) > 1
     assert [heard(task) for task in turns_of(opened, "topic T4")] == [["In metres."]]
@@ -152,7 +152,7 @@ async def test_a_nested_session_passes_messages_on_to_its_agents(environment: Op
         await session.tell(text="To nobody.", subtask="N1/X9")
         for each in held:
             each.released.set()
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     assert heard(turns_of(opened, "X1")[-1]) == ["To all."]
     assert heard(turns_of(opened, "X2")[-1]) == ["To one.", "To all."]
@@ -188,7 +188,7 @@ async def test_an_interruption_ends_running_tools_and_the_agent_continues(
         await session.interrupt(subtask="T1")
         await until(lambda: len(turns_of(opened, "T1")) == 3)
         other.released.set()
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     [_, second, third] = turns_of(opened, "T1")
     [searched, refunded] = second.rounds[0].results
@@ -213,7 +213,7 @@ async def test_a_call_awaiting_approval_is_not_interrupted(environment: OpenEnvi
         [call] = await pending(session, 1)
         await session.interrupt(subtask="T1")
         await session.approve_call(call)
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     assert opened.tools["refund"].calls == [{"amount": 10}]
     assert (result.answer, result.gaps) == ("Done.", ())

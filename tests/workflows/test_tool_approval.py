@@ -1,6 +1,5 @@
 """Tool calls that need permission from a policy or a person; decisions are recorded before they apply."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -105,7 +104,7 @@ async def test_a_call_is_made_as_approved_or_edited_or_not_at_all(desk: Desk) ->
             await handle.execute_update("decide_call", by_hand | {"decision": "edit"})  # pyright: ignore[reportUnknownMemberType]  # SDK
         assert "arguments: is required with the decision 'edit'" in str(incomplete.value.cause)
         await handle.execute_update("decide_call", by_hand)  # pyright: ignore[reportUnknownMemberType]  # SDK
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
         trace = await session.trace()
 
     assert waiting.state == "awaiting_call_approval"
@@ -134,7 +133,7 @@ async def test_a_call_within_its_rule_is_made_unless_a_judge_objects(desk: Desk)
         calls = await pending(session, 5)
         for call in calls:
             await session.reject_call(call, "No.")
-        await asyncio.wait_for(session.result(), 60)
+        await session.result()
 
     assert {call.arguments["amount"]: call.why for call in calls} == {
         20: "a model finds: Nobody asked for it.",
@@ -155,7 +154,7 @@ async def test_an_unapproved_call_expires_without_costing_agent_time(desk: Desk)
         session = await opened.chargehand.start(request)
         await pending(session, 1)
         server_of(opened).skip(timedelta(minutes=20))
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     assert opened.tools["refund"].calls == []
     assert "it was not approved in time" in told(opened)[0]["error"]
@@ -174,7 +173,7 @@ async def test_a_call_can_be_approved_long_after_the_session_deadline(desk: Desk
         server_of(opened).skip(timedelta(hours=23))
         [call] = await pending(session, 1)
         await session.approve_call(call)
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     assert [call["amount"] for call in opened.tools["refund"].calls] == [10]
     assert result.stop_reason == "completed"
@@ -200,7 +199,7 @@ async def test_a_call_awaiting_approval_ends_with_its_subtask(desk: Desk, stop: 
         child = opened.chargehand.client.get_workflow_handle(call.workflow_id)
         await (session.finish_now() if stop == "finish_now" else child.terminate())
         await pending(session, 0)
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     assert stop in {result.stop_reason, *(record.reason for record in result.subtasks)}
     assert opened.tools["refund"].calls == []
@@ -217,7 +216,7 @@ async def test_a_policy_holds_across_parallel_subtasks_and_nested_sessions(desk:
     script = script.work("", request_tools(*(("refund", {"amount": each}) for each in (70, 80))), answer("Settled."))
     async with desk(script, policy) as opened:
         session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(session.result(), 60)
+        await session.result()
         trace = await session.trace()
 
     amounts = [call["amount"] for call in opened.tools["refund"].calls]
@@ -236,7 +235,7 @@ async def test_a_call_with_a_prerequisite_is_refused_until_that_succeeds(desk: D
     script = refunding(*(request_tool(tool, order=order) for tool, order in calls))
     async with desk(script, f'{policy}after = "fraud_check"\nsame = "order"') as opened:
         session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(session.result(), 60)
+        await session.result()
         trace = await session.trace()
 
     early = "refund: too early: refund is allowed only after fraud_check has succeeded with the same order"
@@ -251,7 +250,7 @@ async def test_a_report_only_policy_allows_calls_and_traces_its_objections(desk:
     for mode, expected in (("enforce", 0), ("report", 1)):
         async with desk(refunding(request_tool("refund", amount=1)), policy, f'policy_mode = "{mode}"') as opened:
             session = await opened.chargehand.start(GOAL)
-            await asyncio.wait_for(session.result(), 60)
+            await session.result()
             [decision] = decisions(await session.trace())
 
         assert len(opened.tools["refund"].calls) == expected
@@ -295,7 +294,7 @@ async def test_a_person_decides_about_a_call_of_unknown_outcome(
         (doubtful,) = await pending(session, 1)
         is_made = decision == "approve"
         await (session.approve_call(doubtful) if is_made else session.reject_call(doubtful, "It was booked."))
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     assert doubtful.is_doubtful
     assert len(calls) == (2 if decision == "approve" else 1)
@@ -322,7 +321,7 @@ async def test_a_reset_subtask_does_not_act_again(desk: Desk) -> None:
         )
         await until(lambda: "applied before" in str(opened.model.tasks(WorkTask)[-1].rounds))
         held.released.set()
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     assert len(opened.tools["refund"].calls) == 1
     assert result.answer == "Settled."
@@ -353,9 +352,9 @@ async def test_a_call_that_cannot_be_recorded_is_reported_as_not_made(
         session = await opened.start(GOAL, until=first)
         with _without(tmp_path / FOLDER):
             first.released.set()
-            await asyncio.wait_for(second.reached.wait(), 30)
+            await second.reached.wait()
         second.released.set()
-        result = await asyncio.wait_for(session.result(), 60)
+        result = await session.result()
 
     [(failed, _), (made,)] = [past.results for past in opened.model.tasks(WorkTask)[-1].rounds]
     assert "the call was not made, since the worker could not prepare or record it" in str(failed.output["error"])
@@ -393,7 +392,7 @@ async def test_a_decision_that_cannot_be_recorded_has_no_effect(
         [call] = await pending(session, 1)
         edited: Any = {"call": call.id, "hash": call.hash, "decision": "edit", "arguments": {"amount": 19}, "by": "Bea"}
         await decide(lambda: session.decide_call(**edited))
-        await asyncio.wait_for(session.result(), 60)
+        await session.result()
 
     record = Record(tmp_path)
     assert [(each.name, each.content) for each in record.decisions(session.id)] == [

@@ -140,7 +140,7 @@ async def lose_a_worker(tool: Acting) -> Handles:
 
 
 async def lose(attempt: asyncio.Task[ToolAnswer | None], service: Service) -> None:
-    await asyncio.wait_for(service.is_reached.wait(), 10)
+    await service.is_reached.wait()
     attempt.cancel()
     with suppress(asyncio.CancelledError):
         await attempt
@@ -151,7 +151,7 @@ async def make_again(tool: Acting, known_by: KnownBy = "heartbeat") -> ToolAnswe
     server = await lose_a_worker(tool)
     if known_by == "record":
         server.details = ()  # as of a restored database
-    return await asyncio.wait_for(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)), 10)
+    return await begin_attempt(server, tool, CallTimes(pause=tool.service.pause))
 
 
 @known_by_either
@@ -229,7 +229,7 @@ async def test_cancelling_the_wait_neither_looks_up_nor_calls(settles_within: fl
 
     server = await lose_a_worker(tool)
     attempt = begin_attempt(server, tool, CallTimes(pause=wait))
-    await asyncio.wait_for(waiting.wait(), 10)
+    await waiting.wait()
     attempt.cancel()
     with pytest.raises(asyncio.CancelledError):
         await attempt
@@ -281,7 +281,7 @@ def sound() -> LookingUp:
 async def call(server: Handles, tool: Acting) -> ToolAnswer | None:
     """Make the call in a session that has just begun or was just restored."""
     server.details = ()
-    return await asyncio.wait_for(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)), 10)
+    return await begin_attempt(server, tool, CallTimes(pause=tool.service.pause))
 
 
 async def test_a_call_with_a_recorded_tool_error_is_made_again() -> None:
@@ -395,4 +395,4 @@ async def make_again_after(
         await lose(begin_attempt(server, tool, times), tool.service)
     if not shares_record:
         server.record = Handles().record
-    return await asyncio.wait_for(begin_attempt(server, tool, times), 10)
+    return await begin_attempt(server, tool, times)

@@ -77,10 +77,10 @@ async def test_a_long_running_worker_keeps_removing_unused_files(
     draft = tmp_path / ".draft-1"
     draft.touch()
     running = asyncio.create_task(keep_swept([tmp_path], _MONTH))
-    await until(lambda: not any(path.exists() for path in first), 30)
+    await until(lambda: not any(path.exists() for path in first))
     _aged(draft, 31)
 
-    await until(lambda: not draft.exists(), 30)
+    await until(lambda: not draft.exists())
     running.cancel()
 
 

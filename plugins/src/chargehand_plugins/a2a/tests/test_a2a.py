@@ -214,7 +214,7 @@ async def test_a_sender_is_told_when_a_tool_call_awaits_approval(client: Client,
 
         async def send(text: str, **fields: object) -> dict[str, Any]:
             message = {"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
-            return (await asyncio.wait_for(call(console, "SendMessage", message=message), 30))["result"]["task"]
+            return (await call(console, "SendMessage", message=message))["result"]["task"]
 
         asked = await send("I want my money.", metadata={"conversation": "desk"})
         then = await send("When?", taskId=asked["id"])

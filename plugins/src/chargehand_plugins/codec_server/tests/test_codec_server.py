@@ -141,7 +141,7 @@ async def test_an_oversized_body_is_refused_before_it_is_read(url: str) -> None:
         f"POST /decode HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\nX-Namespace: default\r\n".encode()
     )
     writer.write(b"Content-Length: 99999999999\r\n\r\n")
-    status = await asyncio.wait_for(reader.readline(), 10)
+    status = await reader.readline()
     writer.close()
     await writer.wait_closed()
 
@@ -172,7 +172,7 @@ async def _temporal(client: Client, *arguments: str) -> tuple[int | None, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    output, _ = await asyncio.wait_for(process.communicate(), 60)
+    output, _ = await process.communicate()
     return process.returncode, output.decode()
 
 
@@ -214,7 +214,7 @@ async def test_the_codec_server_command_runs_until_interrupted(tmp_path: Path) -
     )
     assert process.stderr
     try:
-        first = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
+        first = (await process.stderr.readline()).decode()
         sealed = await data_converter(ENCRYPTION).encode(["canary"])
         _, _, body = await _ask(f"{first.split()[3]}/{token}/decode", sealed, {"X-Namespace": "default"})
     finally:

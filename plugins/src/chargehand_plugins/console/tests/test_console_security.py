@@ -203,7 +203,7 @@ async def test_a_client_that_stalls_mid_request_is_dropped(console: OpenConsole)
     head = f"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1:{console.running.port}\r\n"
     head += f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
     writer.write(f'{head}\r\n{{"goal'.encode())
-    answered = await asyncio.wait_for(reader.read(), 60)
+    answered = await reader.read()
     writer.close()
 
     assert answered.startswith(b"HTTP/1.1 408")

@@ -91,7 +91,7 @@ def serve_app(app: ASGIApp) -> Generator[str]:
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    hold_until(lambda: server.started, "the start of the server", 30)
+    hold_until(lambda: server.started, "the start of the server")
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:

@@ -1,6 +1,5 @@
 """Sessions whose agents use MCP servers: the how-to's, one that repeats its credential, and one with pictures."""
 
-import asyncio
 import base64
 import io
 import os
@@ -68,7 +67,7 @@ def asking(agent: str, tool: str, **arguments: JsonValue) -> ScriptedModel:
 
 async def run(chargehand: Chargehand, crew: str) -> Report:
     session = await chargehand.start(SessionRequest(goal="When it is noon in Tokyo?", crew=crew))
-    return await asyncio.wait_for(session.result(), 60)
+    return await session.result()
 
 
 async def histories(client: Client, session: str) -> bytes:

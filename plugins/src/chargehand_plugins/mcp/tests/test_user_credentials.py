@@ -177,7 +177,7 @@ async def test_a_tool_without_its_user_credential_is_not_called(client: Client, 
     model = using_all()
     with crm() as served:
         async with asking_all(client, tmp_path, served.url, model) as chargehand:
-            await asyncio.wait_for(chargehand.run(SessionRequest(goal="Who am I?", crew="desk")), 60)
+            await chargehand.run(SessionRequest(goal="Who am I?", crew="desk"))
             session = await chargehand.start(sealed_request(tenant="other"))
             with pytest.raises(InvalidInput, match=r"credentials\.crm: .*cannot be opened here"):
                 await session.opened()

@@ -154,15 +154,15 @@ async def traced(client: Client, tmp_path_factory: pytest.TempPathFactory) -> As
             queue = chosen["CHARGEHAND_TASK_QUEUE"]
             async with worker_process(chosen, "-", program=_NO_CACHE) as first:
                 session = await _start(client, queue, GOAL, CALLER)
-                await asyncio.wait_for(script.held.wait(), 60)
+                await script.held.wait()
                 await _disturb(client, session.id)
                 first.send_signal(signal.SIGTERM)
                 script.go_on.set()
                 await first.wait()
             async with worker_process(chosen, "-", program=_NO_CACHE) as second:
-                result = await asyncio.wait_for(session.result(), 60)
+                result = await session.result()
                 unsampled = await _start(client, queue, SMALL, UNSAMPLED)
-                await asyncio.wait_for(unsampled.result(), 60)
+                await unsampled.result()
                 steps = await session.trace()
                 second.send_signal(signal.SIGTERM)
                 await second.wait()
@@ -279,7 +279,7 @@ async def test_message_content_is_exported_on_request_without_keys(client: Clien
             }
             async with worker_process(chosen) as worker:
                 session = await _start(client, chosen["CHARGEHAND_TASK_QUEUE"], GOAL, CALLER)
-                await asyncio.wait_for(session.result(), 60)
+                await session.result()
                 worker.send_signal(signal.SIGTERM)
                 await worker.wait()
     spans = [attributes(span) for span in received.spans]

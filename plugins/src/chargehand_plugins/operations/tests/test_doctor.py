@@ -398,7 +398,7 @@ async def test_doctor_detects_a_killed_worker_that_the_server_still_lists(server
         {"TEMPORAL_ADDRESS": address, "CHARGEHAND_TASK_QUEUE": "killed", "CHARGEHAND_STATE_DIR": str(tmp_path)}
     ) as worker:
         session = await connection.chargehand.start(SessionRequest(goal="What is there?", approval="plan"))
-        await eventually(session.status, lambda status: status.state == "awaiting_approval", 60)
+        await eventually(session.status, lambda status: status.state == "awaiting_approval")
         alive = await examine(connection, Findings(lines.append))
         worker.kill()
         await worker.wait()

@@ -59,7 +59,7 @@ async def worker(
 
 
 async def run(chargehand: Chargehand, request: SessionRequest = GOAL) -> Report:
-    return await asyncio.wait_for((await chargehand.start(request)).result(), 60)
+    return await (await chargehand.start(request)).result()
 
 
 @dataclass(frozen=True)
