@@ -18,7 +18,7 @@ from activities.documents.words import content_words, function_words, stem, word
 from activities.tools.search.engine import QUERY_CHARACTERS
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand_plugins.extractive import lexicon
-from chargehand_plugins.extractive.figures import declined, unanswered
+from chargehand_plugins.extractive.figures import declined
 from chargehand_plugins.extractive.reading import read_query, why_unread
 
 SEARCHES: Final = ("search_documents", "search")
@@ -29,6 +29,7 @@ _COVERED: Final = 0.3
 """Weighted share of a question's words that a passage must contain to be evidence."""
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods|json|jsonl|ndjson)#")
 _DATE: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?")
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n")
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 
 
@@ -72,8 +73,8 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     quotes.sort(key=lambda quote: (not quote.is_whole, len(quote.lacking), quote.is_outdated))
     reason = None if needs_model else _reason(question, results, catalog)
     if not quotes:
-        unread = None if needs_model else why_unread(question, catalog, is_figure=True)
-        return unanswered(language, *reason) if reason else declined(language, *(unread or ("nothing",)))
+        unread = None if needs_model or reason else why_unread(question, catalog, is_figure=True)
+        return declined(language, *(reason or unread or ("nothing",)), is_final=bool(reason))
     is_plain = not (needs_model or (reason and lexicon.says("limits", question)))
     whole = [quote for quote in quotes if quote.is_whole and is_plain]
     lacking = ("lacks", *quotes[0].lacking[:1]) if quotes[0].lacking else ("no_figure",)
@@ -104,12 +105,21 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
     following = () if language == "de" else lexicon.read_tokens(question, "")[1:]
     names = {token.word for token in following if token.text[0].isupper()}
     price = next((word for word in stems if lexicon.matches("paying", word)), "")
+    is_double = len(re.findall(rf"\b(?:{lexicon.pattern('asking')})\b", question, re.IGNORECASE)) > 1
+
+    def roots(text: str) -> set[str]:
+        return {stem(word, language) for word in words(text)}
 
     def lacking(text: str, title: str = "") -> tuple[str, ...]:
-        own, named = ({stem(word, language) for word in words(each)} for each in (text, f"{text} {title}"))
-        known = named if 2 * len(own.intersection(wanted.values())) >= len(wanted) else own
+        known = roots(f"{text} {title}" if 2 * len(roots(text).intersection(wanted.values())) >= len(wanted) else text)
         missing = tuple(word for word, root in wanted.items() if root not in known)
-        return missing or ((price,) if price and stems[price] not in own and not _has_price(text) else ())
+        # The price of one thing may stand beside another.
+        pieces = (each for each in _SENTENCE.split(text) if is_double or not roots(each).isdisjoint(wanted.values()))
+        beside = " ".join(pieces)
+        tokens = lexicon.read_tokens(beside, "")
+        is_priced = any(lexicon.is_currency(each.stem) or lexicon.matches("priced", each.word) for each in tokens)
+        is_priced |= not price or stems[price] in roots(beside) or lexicon.says("free", beside)
+        return missing or (() if is_priced else (price,))
 
     entries = {entry.name: entry for entry in catalog.documents}
     searched = ((result, chain(_Found.model_validate(result.output).coverage, repeat(1.0))) for result in results)
@@ -138,23 +148,19 @@ def _has_figure(question: str, text: str, language: str) -> bool:
         {mark for at in range(len(each)) for mark, _ in lexicon.marks_at(each, at, language)} for each in (tokens, held)
     )
     numbers = [at for at, token in enumerate(held) if token.word[0].isdigit() or lexicon.matches("numbers", token.word)]
-    counted = {token.stem for token in tokens}
+    counted = {token.stem for token in tokens if not lexicon.is_silent(token.word, language)}
     is_counted = any(token.stem in counted for at in numbers for token in held[at + 1 : at + 3])
-    has_number = is_counted or ("amount" in marks and bool(numbers)) or marks.isdisjoint({"count", "amount"})
-    return has_number and marks & lexicon.AGGREGATES <= text_marks
-
-
-def _has_price(text: str) -> bool:
-    tokens = lexicon.read_tokens(text, "")
-    return any(lexicon.is_currency(token.stem) or lexicon.matches("priced", token.word) for token in tokens)
+    is_amount = "amount" in marks and (bool(numbers) or lexicon.says("free", text))
+    has_number = is_counted or is_amount or marks.isdisjoint({"count", "amount"})
+    return has_number and marks & (lexicon.AGGREGATES | lexicon.SIGNS.keys()) <= text_marks
 
 
 def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> tuple[str, ...] | None:
     """Return why the tables cannot answer, as a sentence's key and values; None if they are not asked."""
     language = lexicon.language_of(question)
     nowhere = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
-    telling = (word for word in nowhere if not (word.isdigit() or word in lexicon.months()))
+    telling = (word for word in nowhere if not (word.isdigit() or word in lexicon.numbered("months")))
     missing = [word for word in telling if not lexicon.is_silent(word, language)]
     if query := read_query(question, catalog):
-        return "doubt", "", query.table.document
+        return "doubt", "", query.fields.table.document
     return why_unread(question, catalog) or (("no_word", missing[0]) if missing else None)

@@ -10,12 +10,12 @@ from typing import Final, TypeVar
 from activities.documents.catalog import Column, Table
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.lexicon import Token
-from chargehand_plugins.extractive.periods import DAY, read_calendar
+from chargehand_plugins.extractive.periods import DAY, read_calendar, read_period
 
 _T = TypeVar("_T")
 _NUMBER: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT|INTEGER|FLOAT|DOUBLE|DECIMAL.*")
-_AMOUNT: Final = re.compile(r"[-+]?\d[\d.,'’\s]*\s?[^\W\d]{0,3}")
-"""An amount such as `4.200 h`, which remains a text."""
+_AMOUNT: Final = re.compile(r"[-+]?\d[\d.,'’\s]*\s?([^\W\d]{0,3})")
+"""An amount such as `4.200 h`, which remains a text, unlike a class `1A`."""
 _AGAIN: Final = re.compile(r"(.+)_\d+")
 _COUNTED: Final = re.compile(r"^(?:number|no\.?)[_ ]of[_ ]", re.IGNORECASE)
 """The beginning of a title such as `number of guests`, which is not a guest's number."""
@@ -32,12 +32,16 @@ class Field:
         plain = again[1] if again and again[1] in {each.title for each in table.columns} else self.label
         tokens = lexicon.read_tokens(re.sub(r"(?<=[_ (])min\b", "minutes", _COUNTED.sub("", plain)), language)
         self.words = tuple(token.word for token in tokens)
-        self.units = frozenset(form for word in self.words for form in lexicon.unit_forms(word))
+        is_unit = lexicon.is_currency if self.has("priced") else lexicon.unit_forms  # a price `per kg` has no weight
+        units = set(filter(is_unit, self.words))
+        self.units = frozenset(form for word in units for form in lexicon.unit_forms(word))
         named, empty = [t for t in tokens if t.word[:1].isalnum()], lexicon.empty_words(language)
-        telling = [token for token in named if token.word not in empty and not lexicon.unit_forms(token.word)]
-        self.title = tuple(telling or named)
+        self.title = tuple([token for token in named if token.word not in units | empty] or named)
         """The words that name it: all except its unit, unless there are no others."""
         self.stems = tuple(token.stem for token in self.title)
+        period = read_period(tokens, 0, language) if tokens else None
+        self.period = period[0] if period and period[1] == len(tokens) else None
+        """The period that its title is, such as `Q3` or `Feb`."""
         self.kind = frozenset(t.stem for t in named if not lexicon.matches("time_words", t.word)) - empty
         """The event to which its dates belong, such as `joined`; empty if it is only a date."""
         calendar = read_calendar(column)
@@ -46,7 +50,7 @@ class Field:
         self.calendar = None if is_coded else calendar
         self.is_day = self.calendar is not None and self.calendar.length == DAY
         self.is_time = column.type.startswith("TIME") or self.calendar is not None
-        self.examples = tuple(each for each in column.examples if each.casefold() not in lexicon.data()["totals"])
+        self.examples = _without_totals(column)
         self.is_listed = column.distinct <= len(column.examples)
         self.is_flag = bool(column.examples) and all(value.casefold() in _YES | _NO for value in column.examples)
         is_whole = column.type == "BIGINT" and not self.units
@@ -56,7 +60,9 @@ class Field:
         self.is_identifier = (is_whole and is_first and column.distinct == table.rows > 1) or self.has("identifiers")
         """Whether its numbers are names, like those of rooms and invoices."""
         self.is_number = bool(_NUMBER.fullmatch(column.type)) and not (self.calendar or self.is_identifier)
-        self.is_unread = column.type == "VARCHAR" and all(map(_AMOUNT.fullmatch, column.examples))
+        amounts = [_AMOUNT.fullmatch(each) for each in column.examples]
+        ends, is_text = {each[1] for each in amounts if each}, column.type == "VARCHAR" and all(amounts)
+        self.is_unread = is_text and (len(ends) < 2 or all(map(lexicon.unit_forms, ends)))
 
     def has(self, *names: str) -> bool:
         """Whether a word of the title is in one of these word lists; a title like `no-shows` has no number."""
@@ -65,9 +71,8 @@ class Field:
 
     def has_names_of(self, token: Token) -> bool:
         """Whether its numbers are the names of what a word counts: in a column `flat`, they name flats."""
-        is_whole = self.column.type == "BIGINT" and not self.units and len(self.title) == 1
-        word = self.title[0].word if is_whole and self.stems == (token.stem,) else token.word
-        return token.word != word and token.word.startswith(word)
+        is_whole = self.column.type == "BIGINT" and not self.units and self.stems == (token.stem,)
+        return is_whole and token.word != self.title[0].word and token.word.startswith(self.title[0].word)
 
     def events(self, text: str) -> set[str]:
         """List events of rows as conditions, such as `status = delivered`."""
@@ -90,20 +95,19 @@ class Field:
     def is_unique(self) -> bool:
         """Whether it identifies each row: a text, time or number that never repeats."""
         is_name = not (self.is_number or self.units or self.is_unread)
-        return is_name and self.column.distinct >= self._table.rows > 0 and not self.is_day
+        totals = {each.name: len(each.examples) - len(_without_totals(each)) for each in self._table.columns}
+        names, rows = self.column.distinct - totals[self.name], self._table.rows - max(totals.values())
+        return is_name and names >= rows > 0 and not self.is_day
 
     def cost(self, token: Token) -> int | None:
         """Distance of a word from its title: 0 if the title has it, 2 if they only mean the same; None if unrelated."""
-        if lexicon.matches("paying", token.word) and self.has("durations"):
-            return None
-        if self._is_settled and lexicon.matches("settled", token.word):
+        is_time = lexicon.matches("paying", token.word) and self.has("durations")
+        if is_time or (self._is_settled and lexicon.matches("settled", token.word)):
             return None
         near = lexicon.nearness(token, self.title, self._file)
         if near is not None:
             return near
-        is_coin = lexicon.is_currency(token.word)  # the kilo of a price is its reference unit
-        is_unit = token.word in self.units and self.is_number and (is_coin or not self.has("priced"))
-        if is_unit:
+        if token.word in self.units and self.is_number:
             return 1
         is_paid = self.is_money and lexicon.matches("money", token.word)
         if is_paid or lexicon.is_held(token.word, self.words):
@@ -131,7 +135,9 @@ class Fields:
         self.texts = tuple(each for each in self.all if each.column.type == "VARCHAR" and not each.calendar)
         keys = [field for field in self.all if field.is_unique]
         self.key = next(iter(keys), None)
-        self.currency = only([each for each in self.all if _are_codes(each.column.examples)])
+        self.currency = only(
+            [each for each in self.all if each.examples and all(map(lexicon.is_currency, each.examples))]
+        )
         money = [field for field in self.all if field.is_money]
         self.amount = only([field for field in money if field.has("amounts")]) or only(money)
         counts = [each for each in self.all if each.is_number and not each.is_money and each.has("quantity")]
@@ -147,10 +153,9 @@ class Fields:
     @cached_property
     def titles(self) -> Mapping[tuple[str, ...], Sequence[Field]]:
         """Map the words of titles to columns."""
-        by_stems = defaultdict[tuple[str, ...], list[Field]](list)
-        for each in self.all:
-            by_stems[each.stems].append(each)
-        return by_stems
+        return {
+            stems: [each for each in self.all if each.stems == stems] for stems in {each.stems for each in self.all}
+        }
 
     @cached_property
     def values(self) -> Mapping[tuple[str, ...], Sequence[tuple[Field, str]]]:
@@ -158,11 +163,13 @@ class Fields:
         by_stems = defaultdict[tuple[str, ...], list[tuple[Field, str]]](list)
         for each, value in ((field, value) for field in self.all for value in field.examples):
             word = value.casefold()
-            tokens = lexicon.read_tokens(value, self.language) if each in self.texts else ()
+            tokens = lexicon.read_tokens(value, self.language) if each in self.texts and not value.isdigit() else ()
             named = [tuple(token.stem for token in tokens if token.word[:1].isalnum())]
+            if each.column.type == "BIGINT" and not each.calendar:  # `floor 2`
+                named = [(*each.stems, value)]
             if each.is_flag:
                 named += [each.stems if word in _YES else (f"un{' '.join(each.stems)}",)]
-            for stems in dict.fromkeys(named if not value.isdigit() else ()):
+            for stems in dict.fromkeys(named):
                 by_stems[stems].append((each, value))
         return by_stems
 
@@ -189,9 +196,7 @@ class Fields:
         return self.cost_of_rows(token) is not None or any(field.cost(token) is not None for field in self.all)
 
 
-@lru_cache(maxsize=200)
-def fields_of(table: Table, language: str) -> Fields:
-    return Fields(table, language)
+fields_of: Final = lru_cache(maxsize=200)(Fields)
 
 
 def only(found: Sequence[_T]) -> _T | None:
@@ -204,5 +209,5 @@ def _names_of(table: Table, language: str) -> tuple[Token, ...]:
     return lexicon.read_tokens(f"{file} {table.sheet}", language)
 
 
-def _are_codes(values: Sequence[str]) -> bool:
-    return bool(values) and all(len(value) <= len("eur") and lexicon.is_currency(value) for value in values)
+def _without_totals(column: Column) -> tuple[str, ...]:
+    return tuple(each for each in column.examples if each.casefold() not in lexicon.data()["totals"])

@@ -26,11 +26,11 @@ class _Row(NamedTuple):
 
 def state(query: Query, result: ToolResult) -> WorkAnswer:
     """State the figure, or say why the rows do not determine it."""
-    language, document = query.fields.language, query.table.document
+    language, document = query.fields.language, query.fields.table.document
     rows = [_read_row(line) for line in result.sources[0].quote.split("\n")[1:]]
     is_unsure = len(rows) != result.output.get("row_count") or any(row.doubt for row in rows)
     if not any(row.rows for row in rows):
-        return unanswered(language, "no_rows", "; ".join(each.text for each in query.conditions), document)
+        return declined(language, "no_rows", "; ".join(each.text for each in query.conditions), document, is_final=True)
     if is_unsure:
         return declined(language, "doubt", "", document)
     ref = result.sources[0].ref
@@ -49,16 +49,10 @@ def state(query: Query, result: ToolResult) -> WorkAnswer:
     return WorkAnswer(status="success", content=content, findings=[finding], confidence=confidence, gaps=[], message="")
 
 
-def declined(language: str, key: str, *words: str) -> WorkAnswer:
-    """Answer that there is no answer, and why."""
-    text = sentence(key, language).format(*words)
-    return WorkAnswer(status="no_answer", content=text, findings=[], confidence=0, gaps=[], message=text)
-
-
-def unanswered(language: str, key: str, *words: str) -> WorkAnswer:
-    """Decline a question that another agent could not answer either."""
-    answer = declined(language, key, *words)
-    return answer.model_copy(update={"status": "partial", "gaps": [answer.content]})
+def declined(language: str, key: str, *words: str, is_final: bool = False) -> WorkAnswer:
+    """Answer that there is no answer, and why; finally, if another agent could not answer either."""
+    text, status = sentence(key, language).format(*words), "partial" if is_final else "no_answer"
+    return WorkAnswer(status=status, content=text, findings=[], confidence=0, gaps=[text] * is_final, message=text)
 
 
 def _read_row(line: str) -> _Row:

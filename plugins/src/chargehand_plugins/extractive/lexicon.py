@@ -155,10 +155,9 @@ def empty_words(language: str) -> frozenset[str]:
 
 
 @cache
-def months() -> Mapping[str, int]:
-    """List the names of months, in the known languages, with their numbers."""
-    numbered = enumerate(pattern("months").split(";"), start=1)
-    return {name: number for number, names in numbered for name in names.split("|")}
+def numbered(name: str) -> Mapping[str, int]:
+    """List the names of months, or days, in the known languages, with their numbers."""
+    return {each: at for at, names in enumerate(pattern(name).split(";"), start=1) for each in names.split("|")}
 
 
 @lru_cache(maxsize=10_000)

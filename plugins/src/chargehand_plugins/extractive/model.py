@@ -16,7 +16,7 @@ from chargehand_plugins.extractive.decisions import decide
 from chargehand_plugins.extractive.evidence import SEARCHES, answer_from, find_evidence
 from chargehand_plugins.extractive.figures import declined, state
 from chargehand_plugins.extractive.lexicon import language_of
-from chargehand_plugins.extractive.planner import QUOTE, plan, point, read_instruction
+from chargehand_plugins.extractive.planner import QUOTE, RELATE, plan, point, read_instruction
 from chargehand_plugins.extractive.reading import read_query
 
 MODEL_NAME: Final = "extractive"
@@ -57,6 +57,8 @@ def reply(call: ModelCall) -> ModelReply:
 def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
     """Take one turn of a subtask: a figure if the tables determine one, or else evidence."""
     kind, question = read_instruction(task.instruction)
+    if kind == RELATE:
+        return declined(language_of(question), "dependent", is_final=True)
     usable = tools | {call.tool for past in task.rounds for call in past.calls}
     if task.inputs and question != point(question, "-"):
         named = [_BOLD.search(entry.outcome.content) for entry in task.inputs if entry.outcome.kind == "success"]

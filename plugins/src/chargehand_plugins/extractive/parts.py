@@ -5,6 +5,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple, TypeVar
 
 from activities.documents.sql_names import quoted_text
+from activities.documents.words import words
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.fields import Field, Fields, only
 from chargehand_plugins.extractive.lexicon import Token
@@ -145,6 +146,10 @@ class _Reader:
             matches, end = (same[0], at + 1) if len(same) == 1 else self._parts_of_values_at(at)
         if end <= at + 1 and self._fields.is_empty(token):  # the article `a` does not name bench A
             matches = [each for each in matches if token.text == each[1]]
+        is_measure = any(each.is_number and each.cost(token) is not None for each in self._fields.all)
+        if end <= at + 1 and (is_measure or lexicon.matches("time_words", token.word)):
+            # A month does not mean the value `monthly`.
+            matches = [each for each in matches if each[0].is_flag or token.word in words(each[1])]
         if chosen := only(matches):
             field, value = chosen
             sql = f'lower(CAST("{field.name}" AS VARCHAR)) = {quoted_text(value.lower())}'

@@ -19,8 +19,10 @@ from chargehand_plugins.extractive.lexicon import Token
 
 DAY, _MONTHLY, YEARLY, _YEARLESS = len("2024-03-07"), len("2024-03"), len("2024"), len("03")
 """The precision of a calendar."""
-_LETTERS: Final = re.compile(r"[^\W\d_]+")
-_ORDERS: Final = ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d", "%m-%Y", "%Y-%m", "%m")
+_LETTERS: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_YEAR: Final = r"(?:1[6-9]|20)\d\d"
+_DAYS: Final = dict.fromkeys(("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d"), "%Y-%m-%d")
+_ORDERS: Final = {**_DAYS, **dict.fromkeys(("%m-%Y", "%Y-%m"), "%Y-%m"), "%m": "%m"}
 """Formats of texts that are days or months, with their ISO 8601 form."""
 _FORMATS: Final = {(0, DAY): "%Y-%m-%d", (0, _MONTHLY): "%Y-%m", (0, YEARLY): "%Y", (5, 5): "%m-%d"}
 """Positions and lengths of the parts of a date."""
@@ -85,8 +87,9 @@ def _read_moment(tokens: Sequence[Token], at: int, *, is_begun: bool = False) ->
 @cache
 def _forms() -> Sequence[re.Pattern[str]]:
     """Build patterns of a moment for words that each end with a blank; that of a bare number comes last."""
-    of, names, the = lexicon.pattern("of"), "|".join(lexicon.months()), rf"(?:(?:{lexicon.pattern('article')}) )?"
-    year, last = r"(?P<year>(?:19|20)\d\d) ", r"(?:st|nd|rd|th|er)? "
+    of, the = lexicon.pattern("of"), rf"(?:(?:{lexicon.pattern('article')}) )?"
+    names = "|".join(lexicon.numbered("months"))
+    year, last = rf"(?:(?:{lexicon.pattern('years')}) )?(?P<year>{_YEAR}) ", r"(?:st|nd|rd|th|er)? "
     day, day_after = (rf"(?P<{name}>[12]?\d|3[01]|0[1-9]){last}" for name in ("day", "day_after"))
     in_year = rf"(?:(?:{of} )?{year})?"
     ordinals = "|".join(f"(?P<q{at}>{text})" for at, text in enumerate(lexicon.pattern("ordinals").split(";"), start=1))
@@ -107,7 +110,7 @@ def _period(said: dict[str, str]) -> Period | None:
     quarter = said.get("quarter") or "".join(str(at) for at in range(1, 5) if said.get(f"q{at}"))
     if quarter:
         return Period(f"{year}{3 * int(quarter) - 2:02}", f"{year}{3 * int(quarter):02}")
-    month = lexicon.months()[said["name"]] if said.get("name") else int(said.get("month") or 0)
+    month = lexicon.numbered("months")[said["name"]] if said.get("name") else int(said.get("month") or 0)
     day = int(said.get("day") or said.get("day_after") or 0)
     if month > 12 or (month and day > monthrange(int(said["year"] or 2000), month)[1]):
         return None
@@ -172,7 +175,7 @@ def read_calendar(column: Column) -> Calendar | None:
     if column.type == "BIGINT":
         title = words((column.title or column.name).replace("_", " "))
         is_year = not {"year", "jahr", "annee", "ano"}.isdisjoint(title)
-        is_held = is_year or all(re.fullmatch(r"(?:19|20)\d\d", value) for value in values or "-")
+        is_held = all(re.fullmatch(_YEAR, value) for value in values) if values else is_year
         date = f"try_strptime(CAST({sql} AS VARCHAR), '%Y')"
         return Calendar(date, YEARLY, is_series=is_year) if is_held else None
     names = _month_names(values)
@@ -190,9 +193,11 @@ def read_calendar(column: Column) -> Calendar | None:
 
 
 def _month_names(texts: Sequence[str]) -> dict[str, str]:
-    """Map the lower-case names of months in texts, in any known language, to numbers."""
-    numbers = {word: lexicon.months().get(words(word)[0], 0) for text in texts for word in _LETTERS.findall(text)}
-    return {word: f"{month:02}" for word, month in numbers.items() if month}
+    """Map the lower-case names of months in texts, in any known language, and days in words to numbers."""
+    names = {word: "-".join(words(word)) for text in texts for word in _LETTERS.findall(text)}
+    known = lexicon.numbered("months")
+    known = {**lexicon.numbered("days_in_words"), **known} if not known.keys().isdisjoint(names.values()) else {}
+    return {word: f"{known[name]:02}" for word, name in names.items() if name in known}
 
 
 def _read_texts(texts: Sequence[str], names: dict[str, str]) -> list[tuple[str, list[str]]]:
@@ -203,14 +208,10 @@ def _read_texts(texts: Sequence[str], names: dict[str, str]) -> list[tuple[str, 
     are_months = all(_LETTERS.sub("", text) != text or len(text) == _MONTHLY for text in texts)
     are_months &= all(word in names for text in texts for word in _LETTERS.findall(text))
     found: list[tuple[str, list[str]]] = []
-    for order in _ORDERS if are_months else _ORDERS[:3]:
+    for order, iso in (_ORDERS if are_months else _DAYS).items():
         # The day comes first before the name of a month, and where points separate the numbers.
         is_american = order.startswith("%m-%d") and texts[0][0].isdigit() and (names or "." in texts[0])
         with suppress(ValueError):
-            moments = [datetime.strptime(text, order).strftime(_iso(order)) for text in plain]  # noqa: DTZ007 - days
+            moments = [datetime.strptime(text, order).strftime(iso) for text in plain]  # noqa: DTZ007 - days
             found += [] if is_american else [(order, moments)]
     return found
-
-
-def _iso(order: str) -> str:
-    return "-".join(sorted(order.split("-"), key=["%Y", "%m", "%d"].index))

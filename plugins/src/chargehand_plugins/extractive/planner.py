@@ -9,12 +9,13 @@ from activities.documents.words import words
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import SubtaskDraft
 from chargehand_plugins.extractive.evidence import SEARCHES
-from chargehand_plugins.extractive.lexicon import one_line, pattern
+from chargehand_plugins.extractive.lexicon import one_line, pattern, says
 from chargehand_plugins.extractive.query import Query
 from chargehand_plugins.extractive.reading import keeps, read_query
 
 COMPUTE: Final = "Compute"
 QUOTE: Final = "Quote"
+RELATE: Final = "Relate"
 _LONGEST: Final = 3_000
 _BREAK: Final = (
     r"(?<=\?)\s++|\n++|(?<!\s),?\s++(?:and|und|et|y)\s++(?=(?:{asking})\b)"
@@ -42,14 +43,15 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
         steps = [_Step(one_line(task.goal))]
     searches = SEARCHES if catalog.documents else SEARCHES[::-1]
     drafts: list[SubtaskDraft] = []
-    for number, step in enumerate(steps, start=1):
-        agent = _agent(agents, ("query_data", *searches) if step.query else searches)
-        needed = [] if step.after is None else [f"T{step.after + 1}"]
-        text = f"{COMPUTE if step.query else QUOTE}: {step.question[:_LONGEST]}"
+    for at, step in enumerate(steps, start=1):
+        tools = ("query_data", *searches) if step.query else searches
+        able = [name for tool in tools for name, _, own in agents if tool in own]
+        agent = next(iter(able), agents[0][0] if agents else "reader")
+        needs = [] if step.after is None else [f"T{step.after + 1}"]
+        is_related = at > 1 and says("pronouns", step.question)
+        text = f"{COMPUTE if step.query else RELATE if is_related else QUOTE}: {step.question[:_LONGEST]}"
         drafts.append(
-            SubtaskDraft(
-                id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed, for_each=""
-            )
+            SubtaskDraft(id=f"T{at}", agent=agent, instruction=text, depends_on=needs, required=needs, for_each="")
         )
     return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="", deliver="", length_words=0, omitted=[])
 
@@ -58,17 +60,12 @@ def read_instruction(text: str) -> tuple[str, str]:
     """Parse an instruction written here into the action and the question."""
     first = one_line(text.strip().split("\n\n", 1)[0])
     kind, mark, question = first.partition(": ")
-    return (kind, question) if mark and kind in {COMPUTE, QUOTE} else ("", first)
+    return (kind, question) if mark and kind in {COMPUTE, QUOTE, RELATE} else ("", first)
 
 
 def point(question: str, name: str) -> str:
     pointer = rf"\b(?:{pattern('pointers')})\b"
     return re.sub(pointer, lambda _: f"{name}'s", question, count=1, flags=re.IGNORECASE) if name else question
-
-
-def _agent(agents: Agents, tools: Sequence[str]) -> str:
-    named = (name for tool in tools for name, _, own in agents if tool in own)
-    return next(named, agents[0][0] if agents else "reader")
 
 
 def _questions(goal: str) -> list[str]:

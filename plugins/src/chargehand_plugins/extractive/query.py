@@ -4,7 +4,6 @@
 
 from typing import Final, NamedTuple
 
-from activities.documents.catalog import Table
 from chargehand_plugins.extractive.fields import Field, Fields
 from chargehand_plugins.extractive.lexicon import data
 from chargehand_plugins.extractive.parts import Condition
@@ -42,12 +41,8 @@ class Query(NamedTuple):
     period_text: str
 
     @property
-    def table(self) -> Table:
-        return self.fields.table
-
-    @property
     def place(self) -> str:
-        return " · ".join(filter(None, (self.table.document, self.table.sheet)))
+        return " · ".join(filter(None, (self.fields.table.document, self.fields.table.sheet)))
 
     @property
     def currency(self) -> Field | None:
@@ -63,7 +58,7 @@ class Query(NamedTuple):
         if self.function == "share":
             part = [condition.sql for condition in self.conditions if condition.is_value]
             where, counted = [sql for sql in where if sql not in part], f" FILTER ({' AND '.join(part)})"
-        value, total, table = self._value(self.function, counted), self._total(), f'"{self.table.name}"'
+        value, total, table = self._value(self.function, counted), self._total(), f'"{self.fields.table.name}"'
         rows = " AND ".join([*(f"({each})" for each in where), *([f"NOT {total}"] if total else [])]) or "true"
         group = self._group()
         return (
@@ -102,7 +97,7 @@ class Query(NamedTuple):
         return _ORDERS.get(self.shape) or (f"min({calendar.text}), 1" if calendar else "1")
 
     def _all_doubts(self, value: str, group: str, rows: str, total: str) -> list[str]:
-        table = f'"{self.table.name}"'
+        table = f'"{self.fields.table.name}"'
         checks = [f"{value} IS NULL", *([] if group == _NO_GROUP else [f"{group} IS NULL"])]
         checks += [f"min({self._measure}) IS DISTINCT FROM max({self._measure})"] * (self.function == "any_value")
         checks += self.doubts
@@ -116,7 +111,7 @@ class Query(NamedTuple):
 
     def _total(self) -> str:
         """Return a condition for total rows; empty if the table has none."""
-        texts = [column for column in self.table.columns if column.type == "VARCHAR"]
+        texts = [column for column in self.fields.table.columns if column.type == "VARCHAR"]
         values = {example.lower() for column in texts for example in column.examples}
         is_known = all(column.distinct <= len(column.examples) for column in texts)
         names = [name for name in data()["totals"] if name in values or not is_known]

@@ -23,6 +23,8 @@ _LENGTHS: Final = {"days": 10, "months_of": 7, "years": YEARLY}
 _FUNCTIONS: Final = frozenset({"avg", "median", "max", "min"})
 _DATED: Final = {"early": "min", "late": "max"}
 _TURNED: Final = {"early": "max", "late": "min", "max": "min", "min": "max"}
+_ASKING: Final = frozenset({"count", "times", "list", "which", *lexicon.AGGREGATES})
+"""Marks of questions about tables; `what` and `how much` may also be about a text."""
 _MOST_TOKENS: Final = 40
 
 
@@ -39,10 +41,11 @@ def why_unread(question: str, catalog: Catalog, *, is_figure: bool = False) -> t
     readings = _readings(question, catalog)
     if nearest := _nearest(readings):
         fields = [((each.group and each.group.field, each.measure), each.place) for each in nearest]
-        ways = [", ".join([" + ".join(each.label for each in named if each), place]) for named, place in fields]
+        rows = lexicon.sentence("rows", lexicon.language_of(question))
+        ways = [", ".join([" + ".join(each.label for each in named if each) or rows, place]) for named, place in fields]
         if len(set(ways)) > 1:
             return "ambiguous", "", " / ".join(dict.fromkeys(ways))
-    able = [each for each in readings if (nearest or each.asks or is_figure) and each.known]
+    able = [each for each in readings if (nearest or is_figure or _ASKING & {*each.marks}) and each.known]
     best = max(able, key=lambda each: each.known, default=None)
     if best is None:
         return None
@@ -87,6 +90,9 @@ class _Reading:
         self._at = dict([(lexicon.OPENERS.get(part.mark, part.mark), at) for at, part in enumerate(self.parts)][::-1])
         aggregates = [mark for mark in self.marks if mark in lexicon.AGGREGATES]
         ranked = [mark for mark in aggregates if mark != "sum"] or aggregates
+        # `the highest average` is the largest of means.
+        means = [mark for mark in ranked if mark in {"avg", "median"} and not RANKS.isdisjoint(ranked)]
+        ranked, self._mean = [mark for mark in ranked if mark not in means], "".join({*means})
         self._is_total, self._aggregate = "sum" in aggregates, next(iter(ranked), "")
         openers = {lexicon.OPENERS[mark] for mark in self.marks if mark in lexicon.OPENERS}
         if {"which", "count"} <= openers:
@@ -98,15 +104,12 @@ class _Reading:
         self._is_count, self._is_amount = self._opener == "count", "amount" in self.marks
         self._per = next((at for at, part in enumerate(self.parts) if part.mark == "per" and self._divides(at)), None)
         is_limited = len(periods) > 1 or any(self._limits(at, part) for at, part in enumerate(self.parts))
-        self._is_clear = max(len(openers), len(ranked)) == 1 and not is_limited
+        self._is_clear = max(len(openers), len({*ranked})) == 1 and not is_limited
         self.words = [
             token for part in self.parts if part.is_word and not self._is_plain(part) for token in part.tokens
         ]
-
-    @property
-    def asks(self) -> bool:
-        """Whether a question is about tables by its form; `what` and `how much` may also be about a text."""
-        return not {"count", "times", "list", "which", *lexicon.AGGREGATES}.isdisjoint(self.marks)
+        self._counted = self._word_after(self._at.get("count"))
+        self._ranked_token = self._word_after(self._at.get(self._aggregate, 0))
 
     @property
     def known(self) -> int:
@@ -129,7 +132,8 @@ class _Reading:
     def _limits(self, at: int, part: Part) -> bool:
         """Whether a part restricts a question in an unknown way, as `from` before what is not an origin."""
         if part.is_word and not part.field:  # a `no` that negates nothing, unless it belongs to an `order_no`
-            return "not" in dict(lexicon.marks_at(part.tokens, 0, self.fields.language))
+            is_pronoun = lexicon.matches("pronouns", part.tokens[0].word)
+            return is_pronoun or "not" in dict(lexicon.marks_at(part.tokens, 0, self.fields.language))
         lead = {token.word for each in self.parts[max(0, at - 2) : at] if self._is_plain(each) for token in each.tokens}
         held = part.condition.field if part.condition and part.condition.is_value else None
         is_misplaced = held and (("from" in lead and not held.has("from")) or ("to" in lead and held.has("origins")))
@@ -164,7 +168,10 @@ class _Reading:
         is_dropped = "distinct" in self.marks and {"distinct", "list"}.isdisjoint((shape, function))
         if shape and not is_dropped:
             other, doubts = self._other(shape, function, measure, group), self._doubts(shape, function, measure)
-            group, held = group and group._replace(word=""), (*self._held, *periods)
+            apart = (measure, group and group.field, self._period and self._date_column)
+            days = [each for each in self._events if each not in apart]
+            happened = [Condition(each, f'"{each.name}" IS NOT NULL', f"{each.label} ≠ –") for each in days]
+            group, held = group and group._replace(word=""), (*self._held, *periods, *happened)
             yield Query(self.fields, shape, function, measure, group, held, other, doubts, self._period_text)
 
     def _distance(self, measure: Field | None, group: Group | None, groups: Sequence[Group]) -> float | None:
@@ -173,7 +180,7 @@ class _Reading:
         spoken_of += [each for each in (measure, group and group.field, self._period and self._date_column) if each]
         costs = [self._cost(token, spoken_of, group) for token in self.words]
         costs.append(self._cost_of_measure(measure, group))
-        if None in costs or (self._columns_of_year and measure not in self._columns_of_year):
+        if None in costs or (self._titled and measure not in self._titled):
             return None
         named = {token.stem for token in self.words if measure and measure.cost(token) is not None}
         # The question may ask for the group with the largest value.
@@ -184,18 +191,24 @@ class _Reading:
         """Distance of a word from the subject of a query; None if unrelated."""
         costs = [field.cost(token) for field in spoken_of]
         # If rows have a status, the table's name does not imply that it applies to all of them.
-        is_open = self.fields.has_status and token is not self._counted_token and lexicon.matches("event", token.word)
+        is_open = self.fields.has_status and token is not self._counted and lexicon.matches("event", token.word)
         costs += [] if is_open else [self.fields.cost_of_rows(token)]
-        is_bounded = any(part.period or (part.condition and not part.condition.is_value) for part in self.parts)
-        events = (field for field in self.fields.all if is_bounded and field.is_day and field.has("event"))
         is_time = group and group.is_period and any(lexicon.matches(name, token.word) for name in _LENGTHS)
-        costs += [0] if is_time or any(field.cost(token) == 0 for field in events) else []
+        is_priced = self._aggregate and lexicon.matches("paying", token.word)
+        is_priced = is_priced and any(part.field and part.field.is_money for part in self.parts)
+        costs += [0] if is_time or is_priced or any(field.cost(token) == 0 for field in self._events) else []
         return min((cost for cost in costs if cost is not None), default=None)
+
+    @cached_property
+    def _events(self) -> Sequence[Field]:
+        """List the columns of the days of what happened to rows, as the question says: `picked`."""
+        days = [each for each in self.fields.all if each.is_day and each.has("event") and not self.fields.has_status]
+        return [each for each in days if any(each.cost(token) == 0 for token in self.words)]
 
     def _in_periods(self) -> list[Condition] | None:
         """Convert the period to a condition, unless column titles name it; None if the table does not cover it."""
         period, calendar = self._period, self._calendar
-        if period is None or self._columns_of_year:
+        if period is None or self._titled:
             return []
         names = frozenset(name.stem for name in self.fields.names)
         if not self.fields.is_dated and not period.side and period.text in names:
@@ -207,10 +220,11 @@ class _Reading:
         return [Condition(self._date_column, sql, " ".join(filter(None, text)))]
 
     @cached_property
-    def _columns_of_year(self) -> list[Field]:
-        """List the number columns whose titles have the question's year."""
-        year = self._period.text if self._period and not self._period.side else ""
-        return [each for each in self.fields.all if each.is_number and year in each.words]
+    def _titled(self) -> list[Field]:
+        """List the number columns whose titles have the question's year, or are its period, such as `Q3`."""
+        period = self._period if self._period and not self._period.side else None
+        able = (each for each in self.fields.all if each.is_number and period)
+        return [each for each in able if each.period == period or (period and period.text in each.words)]
 
     @property
     def _calendar(self) -> Calendar | None:
@@ -236,10 +250,10 @@ class _Reading:
         if measure is None:
             # The number of kettles is not the number of rows if rows have quantities or are not things, and the number
             # of pupils is not the number of their marks.
-            named = {each.stems for each in self.fields.texts if self._is_count and not self.fields.key}
+            texts = {*self.fields.texts} - {each.field for each in self._held}
+            named = {each.stems for each in texts if self._is_count and not self.fields.key}
             is_row = thing and any(self.fields.cost_of_rows(word) in {0, 1} for word in thing.title)
-            is_thing = is_row or self.fields.key is not None
-            is_unsure = thing and (self.fields.quantity or thing.is_flag or not is_thing)
+            is_unsure = thing and (self.fields.quantity or thing.is_flag or not (is_row or self.fields.key))
             is_unsure = is_unsure or self._is_amount or (counted and counted.field and not counted.field.is_unique)
             is_unsure = is_unsure or any((token.stem,) in named for token in self.words)
             return None if is_unsure else 1  # a column with what is asked for is closer than rows of that name
@@ -251,15 +265,16 @@ class _Reading:
         tokens = [t for part in self.parts if part.is_word or part.mark for t in part.tokens]
         tokens = [token for token in tokens if not (group and token.stem == group.word)]
         costs = [cost for token in tokens if (cost := measure.cost(token)) is not None]
+        costs += [0] if measure.period and measure in self._titled else []
         if costs:
             # How many sailings there were is not how many were cancelled.
             unsaid = [word for word in measure.title if word.stem not in {token.stem for token in tokens}]
             is_other = self._is_count and any(lexicon.matches("event", word.word) for word in unsaid[-1:])
             # How many volumes were restored is not the number of `pages restored`.
-            is_thing = self._counted_token is None or measure.cost(self._counted_token) is not None or self._is_amount
+            is_thing = self._counted is None or measure.cost(self._counted) is not None or self._is_amount
             is_amount = bool(unsaid) or measure.is_money or self.fields.currency is not None
             is_other |= self._is_count and is_amount and not is_thing and measure is not self.fields.quantity
-            is_other |= self._counted_token is not None and measure.has_names_of(self._counted_token)
+            is_other |= self._counted is not None and measure.has_names_of(self._counted)
             if self._is_count and min(costs) > 1:  # `how many` is not about money, nor `how much` about pieces
                 is_much = measure.is_money or bool(measure.units) or measure.has("revenues")
                 is_many = measure is self.fields.quantity and not self._is_amount
@@ -281,7 +296,9 @@ class _Reading:
         shape, function = next(senses, ("", ""))
         if self._ranks_rows and function == "sum" and self._aggregate in {"max", "min"} and not self._is_total:
             function = "max" if shape == "most" else "min"
-        sense = (shape or aggregate, function or aggregate)
+        if self._mean and (shape not in {"most", "least"} or self._is_total):
+            return None
+        sense = (shape or aggregate, self._mean or function or aggregate)
         return sense if (shape or function) and self._is_sound(*sense, measure, group) else None
 
     def _direction(self, measure: Field | None) -> str:
@@ -289,7 +306,8 @@ class _Reading:
         aggregate = self._aggregate
         if measure and measure.is_time:
             is_long = any(token.word.startswith(("long", "short", "lang", "kurz")) for token in self._ranking)
-            if any(lexicon.matches("aged", token.word) for token in self._after_opener):
+            after = self._word_after(self._at.get(self._opener))
+            if after and lexicon.matches("aged", after.word):
                 return "unclear"  # a year of birth is no age
             return _DATED.get(aggregate) or (_TURNED.get(aggregate, "") if is_long else aggregate and "unclear")
         is_aged = measure and any(measure.cost(token) is not None for token in self._ranking)
@@ -313,12 +331,12 @@ class _Reading:
             return sum(each.is_value for each in self._held) == 1
         if measure is None:
             # The largest payer need not have the most payments, and how often a bus runs is not a row count.
-            is_often = self._ranks_rows or any(lexicon.matches("often", token.word) for token in self._ranking)
             if shape == "list" and group and self._compares_parts(group.field):
                 return False
             is_dated = self.fields.is_dated or self._opener != "times" or self._per is not None
             key = self.fields.key if self._opener == "times" else None  # rows that are vehicles are not times
             is_dated &= not (key and any(key.cost(token) == 0 for token in self.words))
+            is_often = self._ranks_rows or any(lexicon.matches("often", token.word) for token in self._ranking)
             return is_dated and (is_often or shape not in {"most", "least"})
         if self._per is not None and group:
             return not (group.field.units or group.field.is_number)
@@ -336,6 +354,8 @@ class _Reading:
         """Whether the question ranks by this measure: the most invoices does not mean the largest invoice."""
         is_other = self._ranked_token is not None and measure.cost(self._ranked_token) is None
         is_other &= self._aggregate in {"most", "least"} if self._ranks_rows else shape == "one"
+        dear = [token for token in self._ranking if lexicon.is_held(token.word, ("price",))]
+        is_other |= bool(dear) and not measure.is_money and measure.cost(dear[0]) is None  # the dearest by `m3`
         is_sum = not self._is_total or self.fields.adds_up(measure)
         return self._aggregate not in RANKS or (is_sum and not is_other)
 
@@ -351,19 +371,9 @@ class _Reading:
         """The words of the superlative."""
         return next((part.tokens for part in self.parts if part.mark == self._aggregate), ())
 
-    @property
-    def _ranked_token(self) -> Token | None:
-        """The content word after the superlative."""
-        return next((part.tokens[0] for part in self._after(self._at.get(self._aggregate, 0)) if part.is_word), None)
-
-    @cached_property
-    def _counted_token(self) -> Token | None:
-        """The content word after `how many`."""
-        return next((part.tokens[0] for part in self._after(self._at.get("count")) if part.is_word), None)
-
-    @property
-    def _after_opener(self) -> Sequence[Token]:
-        return next((part.tokens for part in self._after(self._at.get(self._opener)) if part.is_word), ())
+    def _word_after(self, at: int | None) -> Token | None:
+        """The content word after a part."""
+        return next((part.tokens[0] for part in self._after(at) if part.is_word), None)
 
     @property
     def _ranks_rows(self) -> bool:
@@ -372,7 +382,7 @@ class _Reading:
 
     def _other(self, shape: str, function: str, measure: Field | None, group: Group | None) -> str:
         """Choose another measure by which a group may lead: its highest row, or all its rows together."""
-        is_open = self._aggregate in {"max", "min"} and not (self._is_total or self._ranks_rows)
+        is_open = self._aggregate in {"max", "min"} and not (self._is_total or self._mean or self._ranks_rows)
         if group is None or group.is_period or measure is None or not is_open or function not in {"sum", "max", "min"}:
             return ""
         extreme = "max" if shape == "most" else "min"
@@ -383,15 +393,15 @@ class _Reading:
         calendar, doubts = self._calendar, list[str]()
         if calendar and calendar.length > YEARLY and self._period and not self._period.has_year:
             doubts.append(f"count(DISTINCT {calendar.part(0, YEARLY)}) > 1")
-        if measure and measure.is_number and shape in {"most", "least"} and self._aggregate in {"most", "least"}:
-            # The most customers of one month are not the most of all months.
-            doubts += ["count(*) > 1"] if function in {"max", "min"} else []
+        is_extreme = function in {"max", "min"}
+        if measure and measure.is_number and is_extreme and self._aggregate in {"most", "least"}:
+            doubts.append("count(*) > 1")  # the most customers of one month are not the most of all months
         is_each = self._opener == "which" and not self._aggregate and function == "sum"
         if measure and shape == "one" and is_each and not measure.is_money:
             doubts.append(f'(count(*) > 1 AND count(DISTINCT "{measure.name}") = 1)')  # how long each of them is
-        is_summed = measure and self.fields.adds_up(measure) and not self.fields.key
-        is_of_rows = function in {"max", "min"} and self._ranks_rows
-        if calendar and shape == "one" and function in _FUNCTIONS and is_summed and not is_of_rows:
+        is_whole = self.fields.key or (is_extreme and self._ranks_rows)
+        is_summed = measure and self.fields.adds_up(measure) and not is_whole
+        if calendar and shape == "one" and function in _FUNCTIONS and is_summed:
             doubts.append(f"count(*) > count(DISTINCT {calendar.text})")
         return tuple(doubts)
 
@@ -417,6 +427,9 @@ class _Reading:
         token, is_divided = part.tokens[0], self._per is not None
         named = [part.field] if part.field else [each for each in self.fields.all if each.cost(token) in _NAMING]
         rows = self.fields.cost_of_rows(token)
+        if self._period and self._opener != "when" and part.field and part.field is self._date_column:
+            # Which leases end in a year is not the days of their ends.
+            named, part, rows = [], Part(part.tokens), 1
         if rows is not None and self.fields.key and self._opener != "when" and not part.field:
             named = [each for each in named if not each.is_day]  # orders are their numbers, not `ordered_on`
         is_title = any(each.cost(token) == 0 for each in named)
