@@ -114,8 +114,7 @@ def _quotes(question: str, language: str, results: Sequence[ToolResult], catalog
         known = roots(f"{text} {title}" if 2 * len(roots(text).intersection(wanted.values())) >= len(wanted) else text)
         missing = tuple(word for word, root in wanted.items() if root not in known)
         # The price of one thing may stand beside another.
-        pieces = (each for each in _SENTENCE.split(text) if is_double or not roots(each).isdisjoint(wanted.values()))
-        beside = " ".join(pieces)
+        beside = " ".join(each for each in _SENTENCE.split(text) if is_double or roots(each) & {*wanted.values()})
         tokens = lexicon.read_tokens(beside, "")
         is_priced = any(lexicon.is_currency(each.stem) or lexicon.matches("priced", each.word) for each in tokens)
         is_priced |= not price or stems[price] in roots(beside) or lexicon.says("free", beside)

@@ -32,9 +32,8 @@ class Field:
         plain = again[1] if again and again[1] in {each.title for each in table.columns} else self.label
         tokens = lexicon.read_tokens(re.sub(r"(?<=[_ (])min\b", "minutes", _COUNTED.sub("", plain)), language)
         self.words = tuple(token.word for token in tokens)
-        is_unit = lexicon.is_currency if self.has("priced") else lexicon.unit_forms  # a price `per kg` has no weight
-        units = set(filter(is_unit, self.words))
-        self.units = frozenset(form for word in units for form in lexicon.unit_forms(word))
+        units = set(filter(lexicon.is_currency if self.has("priced") else lexicon.unit_forms, self.words))
+        self.units = frozenset(form for word in units for form in lexicon.unit_forms(word))  # no `kg` of a price
         named, empty = [t for t in tokens if t.word[:1].isalnum()], lexicon.empty_words(language)
         self.title = tuple([token for token in named if token.word not in units | empty] or named)
         """The words that name it: all except its unit, unless there are no others."""

@@ -28,10 +28,9 @@ def state(query: Query, result: ToolResult) -> WorkAnswer:
     """State the figure, or say why the rows do not determine it."""
     language, document = query.fields.language, query.fields.table.document
     rows = [_read_row(line) for line in result.sources[0].quote.split("\n")[1:]]
-    is_unsure = len(rows) != result.output.get("row_count") or any(row.doubt for row in rows)
     if not any(row.rows for row in rows):
         return declined(language, "no_rows", "; ".join(each.text for each in query.conditions), document, is_final=True)
-    if is_unsure:
+    if len(rows) != result.output.get("row_count") or any(row.doubt for row in rows):
         return declined(language, "doubt", "", document)
     ref = result.sources[0].ref
     statements = [_write_answer(query, rows)]
@@ -62,9 +61,8 @@ def _read_row(line: str) -> _Row:
 
 
 def _number(text: str) -> str | float:
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
+    with suppress(ValueError):
+        return int(text) if text.lstrip("-").isdigit() else float(text)
     return text
 
 

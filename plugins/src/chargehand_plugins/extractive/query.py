@@ -76,20 +76,18 @@ class Query(NamedTuple):
 
     def _value(self, function: str, counted: str) -> str:
         amount = f"sum({self._measure})" if self.measure else "count(*)"
-        group = self.group.sql if self.group else self._measure
         written = {
             "share": f"100.0 * {amount}{counted} / {amount}",
             "count": "count(*)",
             "distinct": f"count(DISTINCT {self._measure})",
-            "rate": f"sum({self._measure}) / count(DISTINCT {group})",
+            "rate": f"sum({self._measure}) / count(DISTINCT {self.group.sql if self.group else self._measure})",
         }
         return written.get(function, f"{function}({self._measure})")
 
     def _group(self) -> str:
         if self.group and self.function != "rate":
             return self.group.sql
-        is_apart = self.currency and self.function != "share"
-        return f'CAST("{self.currency.name}" AS VARCHAR)' if self.currency and is_apart else _NO_GROUP
+        return f'CAST("{self.currency.name}" AS VARCHAR)' if self.currency and self.function != "share" else _NO_GROUP
 
     def _order(self) -> str:
         """Order by value, or by name; months by the calendar."""

@@ -11,7 +11,7 @@ from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.fields import Field, Fields, fields_of, only
 from chargehand_plugins.extractive.lexicon import RANKS, Token
 from chargehand_plugins.extractive.parts import UNREAD, Condition, Part, read_parts
-from chargehand_plugins.extractive.periods import YEARLY, Calendar
+from chargehand_plugins.extractive.periods import YEARLY
 from chargehand_plugins.extractive.query import Group, Query
 
 _NAMING: Final = frozenset({0, 1, 2})
@@ -109,7 +109,10 @@ class _Reading:
             token for part in self.parts if part.is_word and not self._is_plain(part) for token in part.tokens
         ]
         self._counted = self._word_after(self._at.get("count"))
-        self._ranked_token = self._word_after(self._at.get(self._aggregate, 0))
+        self._ranking = next((part.tokens for part in self.parts if part.mark == self._aggregate), ())
+        self._ranked_token = ranked_token = self._word_after(self._at.get(self._aggregate, 0))
+        self._ranks_rows = ranked_token is not None and fields.cost_of_rows(ranked_token) in {0, 1}
+        """Whether single rows are ranked, as in `the largest overdue invoice`."""
 
     @property
     def known(self) -> int:
@@ -194,8 +197,8 @@ class _Reading:
         is_open = self.fields.has_status and token is not self._counted and lexicon.matches("event", token.word)
         costs += [] if is_open else [self.fields.cost_of_rows(token)]
         is_time = group and group.is_period and any(lexicon.matches(name, token.word) for name in _LENGTHS)
-        is_priced = self._aggregate and lexicon.matches("paying", token.word)
-        is_priced = is_priced and any(part.field and part.field.is_money for part in self.parts)
+        is_priced = bool(self._aggregate) and any(part.field and part.field.is_money for part in self.parts)
+        is_priced &= lexicon.matches("paying", token.word)
         costs += [0] if is_time or is_priced or any(field.cost(token) == 0 for field in self._events) else []
         return min((cost for cost in costs if cost is not None), default=None)
 
@@ -207,7 +210,7 @@ class _Reading:
 
     def _in_periods(self) -> list[Condition] | None:
         """Convert the period to a condition, unless column titles name it; None if the table does not cover it."""
-        period, calendar = self._period, self._calendar
+        period, calendar = self._period, self._date_column and self._date_column.calendar
         if period is None or self._titled:
             return []
         names = frozenset(name.stem for name in self.fields.names)
@@ -225,10 +228,6 @@ class _Reading:
         period = self._period if self._period and not self._period.side else None
         able = (each for each in self.fields.all if each.is_number and period)
         return [each for each in able if each.period == period or (period and period.text in each.words)]
-
-    @property
-    def _calendar(self) -> Calendar | None:
-        return self._date_column and self._date_column.calendar
 
     @cached_property
     def _date_column(self) -> Field | None:
@@ -366,19 +365,9 @@ class _Reading:
             return False
         return bool(self._aggregate or self._held or self._period) or (self._is_count and function == "sum")
 
-    @property
-    def _ranking(self) -> Sequence[Token]:
-        """The words of the superlative."""
-        return next((part.tokens for part in self.parts if part.mark == self._aggregate), ())
-
     def _word_after(self, at: int | None) -> Token | None:
         """The content word after a part."""
         return next((part.tokens[0] for part in self._after(at) if part.is_word), None)
-
-    @property
-    def _ranks_rows(self) -> bool:
-        """Whether single rows are ranked, as in `the largest overdue invoice`."""
-        return self._ranked_token is not None and self.fields.cost_of_rows(self._ranked_token) in {0, 1}
 
     def _other(self, shape: str, function: str, measure: Field | None, group: Group | None) -> str:
         """Choose another measure by which a group may lead: its highest row, or all its rows together."""
@@ -390,7 +379,7 @@ class _Reading:
 
     def _doubts(self, shape: str, function: str, measure: Field | None) -> tuple[str, ...]:
         """List SQL for unsure figures: several years in a period that names none, or rows that are not a whole."""
-        calendar, doubts = self._calendar, list[str]()
+        calendar, doubts = self._date_column and self._date_column.calendar, list[str]()
         if calendar and calendar.length > YEARLY and self._period and not self._period.has_year:
             doubts.append(f"count(DISTINCT {calendar.part(0, YEARLY)}) > 1")
         is_extreme = function in {"max", "min"}
@@ -439,6 +428,6 @@ class _Reading:
         if self.fields.key and rows is not None and not is_title:
             yield self._group_of(self.fields.key, token.stem)
         length = next((long for name, long in _LENGTHS.items() if lexicon.matches(name, token.word)), 0)
-        calendar = self._calendar
+        calendar = self._date_column and self._date_column.calendar
         if length and not is_title and self._date_column and calendar and length < calendar.length:
             yield Group(self._date_column, calendar.part(0, length), is_period=True, label=token.text, word=token.stem)
