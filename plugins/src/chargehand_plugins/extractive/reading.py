@@ -117,8 +117,8 @@ class _Reading:
     @property
     def known(self) -> int:
         """Number of words that name a part of the table."""
-        named = sum(len(part.tokens) for part in self.parts if part.condition or part.field)
-        return named + sum(map(self.fields.is_known, self.words))
+        named = sum(map(self.fields.is_known, self.words)) + (self._period is not None and self.fields.is_dated)
+        return named + sum(len(part.tokens) for part in self.parts if part.condition or part.field)
 
     @property
     def unknown(self) -> str:

@@ -193,6 +193,7 @@ async def test_a_question_tables_cannot_answer_gets_one_sentence(harness_of: Har
         ("clinique", "Combien de consultations sont remboursées ?", "pas de colonne « remboursées »"),
         ("bodega", "¿Cuántos barcos navegan?", "Ningún documento contiene la palabra «barcos»"),
         ("accounts", "How many invoices are not by customer?", "covers the word “not”"),
+        ("atelier", "Quel est le bénéfice de mars ?", "n'a pas de colonne « bénéfice » ; ses colonnes sont Datum,"),
         ("accounts", "What share of the amount is overdue?", "another currency"),
         ("nursery", "How many bills were sent in April 2024?", "No row of bills_2025.csv"),
         ("translators", "Wie viel hat Norda 2025 bezahlt?", "keine Spalte „bezahlt“"),  # `status` says what is paid
