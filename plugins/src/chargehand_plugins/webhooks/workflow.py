@@ -84,7 +84,8 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
     """Notify the request's webhook and the operator's channels of a wait, and the immediate ones of its end.
 
     Only the webhook is notified when a conversation waits for its user. If several messages to a channel became due
-    while no worker ran, only the last is sent; those that a channel has not accepted when the wait ends are withdrawn.
+    while no worker ran, only the last is sent. One that a channel has not accepted when the next is due, or when the
+    wait ends, is withdrawn.
     """
     about = WaitNotice(session=workflow.info().workflow_id, wait=wait, decision=decision)
     began = _id(session, f"{wait.id}/began")
@@ -95,7 +96,7 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
     if wait.kind == "message":
         return
     steps = sorted(session.facts.notices, key=lambda step: step.after)
-    notice_ids, sending = dict[str, str](), list[_Sending]()
+    notice_ids, sending = dict[str, str](), dict[str, list[_Sending]]()
     for step in steps:
         if not await _is_due(session, wait, step, decision):
             break
@@ -112,12 +113,20 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
             after=f"{began}/{step.channel}/{due - 1}" if decision else last,
         )
         notice_ids[step.channel] = notice.id
-        sending += await _start(notice)
+        sent = sending.setdefault(step.channel, [])
+        if any(not each.done() for each in sent) and workflow.patched("the next message withdraws the one before it"):
+            await _withdraw(sent)
+        sent += await _start(notice)
     if decision is None:
-        await workflow.wait_condition(lambda: not _is_open(session, wait) or all(each.done() for each in sending))
-        for each in sending:
-            each.cancel()
-        await asyncio.gather(*sending, return_exceptions=True)
+        every = [each for sent in sending.values() for each in sent]
+        await workflow.wait_condition(lambda: not _is_open(session, wait) or all(each.done() for each in every))
+        await _withdraw(every)
+
+
+async def _withdraw(sending: list[_Sending]) -> None:
+    for each in sending:
+        each.cancel()
+    await asyncio.gather(*sending, return_exceptions=True)
 
 
 async def _is_due(session: Session, wait: Wait, step: NoticeStep, decision: DecisionRecord | None) -> bool:

@@ -5,7 +5,7 @@ import base64
 import json
 import socketserver
 import threading
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from email import message_from_string, policy
@@ -177,16 +177,23 @@ async def reminding(
         yield opened
 
 
+async def an_hour_passes(server: InMemoryTemporal, told: Sequence[Told], there: asyncio.Event) -> None:
+    """Let each reminder arrive before the next is due, if the receiver is there."""
+    for _ in range(3):
+        count = len(told)
+        server.skip(AGAIN)
+        await until(lambda count=count: len(told) > count or not there.is_set())
+
+
 async def test_reminders_and_the_second_address_follow_on_schedule(tmp_path: Path) -> None:
     """The first address is reminded three times; a message not accepted before the decision is not sent after it."""
     told, there = list[Told](), asyncio.Event()
     there.set()
     async with reminding(None, tmp_path, told, there, notify_again_every=AGAIN) as opened:
-        server = opened.chargehand.client.workflow_service
-        assert isinstance(server, InMemoryTemporal)
         for count in (5, 6):
             started = await opened.start(WAITING, until="awaiting_approval")
-            server.skip(timedelta(hours=1))
+            await until(lambda: bool(told))
+            await an_hour_passes(server_of(opened), told, there)
             await until(lambda count=count: len(told) == count)
             await started.approve()
             await started.result()
@@ -213,7 +220,8 @@ async def test_conversation_reminders_survive_continue_as_new(tmp_path: Path, mo
             saying = asyncio.create_task(talk.say(text=f"message {amount}"))
             call = await pending(talk)
             runs.add((await describe(opened.chargehand.client, talk.id)).workflow_execution_info.execution.run_id)
-            server_of(opened).skip(timedelta(hours=1))
+            await until(lambda count=count: len(told) == 6 * count - 5)
+            await an_hour_passes(server_of(opened), told, there)
             await until(lambda count=count: len(told) == 6 * count - 1)
             await talk.approve_call(call)
             await asyncio.wait_for(saying, 30)
@@ -239,7 +247,8 @@ async def test_session_reminders_survive_continue_as_new(
         if not is_slow:
             there.set()
         await until_state(session, "paused")
-        server.skip(timedelta(hours=1))
+        await until(lambda: is_slow or len(told) == 2)
+        await an_hour_passes(server, told, there)
         await until(lambda: is_slow or len(told) == 6)
         monkeypatch.setattr(run_end, "MOST_EVENTS", 5)
         await session.raise_limits(max_turns=5)
@@ -249,6 +258,22 @@ async def test_session_reminders_survive_continue_as_new(
     accepted = [("url", "", 0, "")] if is_slow else [*began, *reminders, ("second", "", 0, "")]
     decided = [("url", "k", 0, "raised"), ("first", "3", 0, "raised")]
     assert (server.runs(session.id), sorted(told)) == (2, sorted([*accepted, *decided, *began]))
+
+
+async def test_only_the_newest_reminder_arrives_after_a_receivers_outage(tmp_path: Path) -> None:
+    """Each reminder that becomes due withdraws the one before it, if that was not accepted."""
+    told, there = list[Told](), asyncio.Event()
+    async with reminding(None, tmp_path, told, there, notify_again_every=AGAIN) as opened:
+        started = await opened.start(WAITING, until="awaiting_approval")
+        await an_hour_passes(server_of(opened), told, there)
+        await server_of(opened).saved()
+        there.set()
+        await until(lambda: len(told) > 1)
+        await started.approve()
+        await started.result()
+
+    reminder, second, approved = ("first", "2", 3, ""), ("second", "", 0, ""), ("first", "3", 0, "approved")
+    assert sorted(told) == [reminder, approved, second]
 
 
 @pytest.mark.slow
