@@ -1,5 +1,6 @@
 """The commands that read what a session has left: `artifacts` fetches its files, `verify` checks its quotations."""
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator
@@ -67,6 +68,19 @@ async def test_artifacts_are_listed_and_downloaded(client: Client, drawn: tuple[
     assert [(to / name).read_bytes() for name in names] == [_PNG, b"2"]
     told = [(each["path"], each["problem"]) for each in json.loads(again.out)]
     assert told == [(str(to / name), "") for name in names]
+
+
+@pytest.mark.slow
+async def test_a_command_that_waits_for_a_report_says_if_no_worker_polls(client: Client, tmp_path: Path) -> None:
+    """It goes on waiting, and ends as the session does."""
+    session = await Chargehand(client, "nobody-polls-this").start("Is anybody there?")
+    process = await Commands(client, "--state-dir", tmp_path).begin("open", session.id)
+    assert process.stderr is not None
+    remark = await asyncio.wait_for(process.stderr.readline(), 60)
+    await client.get_workflow_handle(session.id).terminate()
+
+    assert remark.startswith(b"Waiting for the report. No worker polls the task queue 'nobody-polls-this'")
+    assert await asyncio.wait_for(process.wait(), 60) == 1
 
 
 async def test_report_command_embeds_pictures(client: Client, drawn: tuple[str, Path], tmp_path: Path) -> None:

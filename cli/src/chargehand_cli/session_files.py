@@ -25,6 +25,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import StateDirectory, write_private
 from chargehand_cli.location import Location
 from chargehand_cli.rendering.attachments import Attachments, attach
+from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.terminal_report import put_on_screen, short_text
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.terminal import Exit, console, put, put_json, put_markdown, say
@@ -95,7 +96,7 @@ def _is_at_rest(location: Location) -> bool:
 
 
 async def open_report(connection: Connection, session_id: str) -> Report:
-    """Read the report of a finished session, or wait for it.
+    """Read the report of a finished session, or wait for it; say if no worker can finish it.
 
     Raises:
         NotReachable: the session is unfinished and has no worker.
@@ -104,7 +105,12 @@ async def open_report(connection: Connection, session_id: str) -> Report:
         return ended
     if not connection.has_worker:
         await check_finished(connection, session_id)
-    return await connection.session(session_id).result()
+    session = connection.session(session_id)
+    try:
+        await session.status()
+    except NotReachable as error:
+        say(f"Waiting for the report. {one_safe_line(str(error), 400)}")
+    return await session.result()
 
 
 async def open_trace(connection: Connection, session_id: str) -> Trace:
@@ -172,12 +178,7 @@ def status_of(report: Report) -> Status:
 
 
 async def check_finished(connection: Connection, session_id: str) -> None:
-    """Check that a session has ended.
-
-    Raises:
-        NotReachable: it is unfinished, and there is no worker.
-        SessionNotFound: there is no such session.
-    """
+    """Raise `NotReachable` if a session is unfinished, as there is no worker."""
     if await connection.is_unfinished(session_id):
         raise NotReachable(
             f"Session '{session_id}' is unfinished and has no worker. To resume it: `chargehand watch {session_id}`"
