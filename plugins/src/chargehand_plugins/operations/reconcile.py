@@ -174,10 +174,8 @@ def lines_of(found: Sequence[Reconciled], since: datetime) -> Iterator[str]:
         for call in each.calls:
             yield f"  {_outcome(call)}: {_title(call)}"
         for decision in each.decisions:
-            content = json.dumps(decision.content, ensure_ascii=False)
-            yield one_safe_line(
-                f"  decided {decision.at:%Y-%m-%d %H:%M:%S}, and forgotten: {decision.name} {content}", 600
-            )
+            content = f"{decision.name} {json.dumps(decision.content, ensure_ascii=False)}"
+            yield f"  decided {decision.at:%Y-%m-%d %H:%M:%S}, and forgotten: {one_safe_line(content, 600)}"
     everything, lost = [each for one in found for each in one.charges], [each for one in found for each in one.lost]
     unknown = sum(not each.is_known for each in everything)
     not_said = f", {unknown} of them at unknown cost" if unknown else ""

@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import Client
 
 from chargehand.contracts import SessionRequest, Usage
-from chargehand.record import CallBegun, CallEnded, Record
+from chargehand.record import CallBegun, CallEnded, Decision, Record
 from chargehand.tools import ToolAnswer
 from chargehand.visibility import list_executions
 from chargehand_plugins.operations.reconcile import (
@@ -83,6 +83,17 @@ async def test_reconcile_books_lost_charges_to_a_running_session_once(client: Cl
     assert unbooked == [cost, 0, 0]
     assert done.usage.cost_usd == sum(each.usage.cost_usd for each in record.charges(session.id))
     assert [line.usage for line in done.spend if line.purpose == "lost"] == [Usage(turns=1, cost_usd=cost)]
+
+
+def test_forgotten_decisions_are_listed_below_their_session() -> None:
+    """Each has its time, and what was decided."""
+    at = datetime(2026, 11, 22, 17, 30, tzinfo=UTC)
+    ids = {"session": "s", "workflow_id": "s", "run_id": "r", "update_id": "u"}
+    made = Decision.model_validate({**ids, "name": "decide_call", "content": {"call": "c1"}, "at": at})
+
+    _, _, line, _ = lines_of([Reconciled("s", "running", (), (), decisions=[made])], at)
+
+    assert line == '  decided 2026-11-22 17:30:00, and forgotten: decide_call {"call": "c1"}'
 
 
 def _call(session: str, key: str) -> CallBegun:
