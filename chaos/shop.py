@@ -46,7 +46,7 @@ def _apply(name: str, order: str, *, once: bool = False) -> str:
     """Call the service, a separate process; an order that ends in `late-20` is committed 20 seconds later."""
     ledger, late = Path(os.environ[LEDGER]), float(order.partition("late-")[2] or 0)
     _write(ledger.with_suffix(".asked"), f"{name} {order}\n", once=False)
-    committing = (sys.executable, "-m", __name__, str(ledger), f"{name} {order}\n", str(late), str(once))
+    committing = (sys.executable, "-m", __name__, str(ledger), f"{name} {order}\n", str(time.time() + late), str(once))
     if late:
         subprocess.Popen(committing, start_new_session=True)  # our own command
     else:
@@ -98,5 +98,5 @@ def register(registry: Registry) -> None:
 
 
 if __name__ == "__main__":
-    time.sleep(float(sys.argv[3]))
+    time.sleep(max(0.0, float(sys.argv[3]) - time.time()))  # this process may have taken seconds to start
     _write(Path(sys.argv[1]), sys.argv[2], once=sys.argv[4] == "True")
