@@ -17,7 +17,7 @@ from chargehand.errors import BucketError
 from chargehand.plugins import PluginError, installed
 
 # `Path` collapses the two slashes of a location into one.
-_LOCATION: Final = re.compile(r"(s3|gs):/{1,2}([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(?:/(.*))?")
+_LOCATION: Final = re.compile(r"([a-z][a-z0-9+.-]*):/{1,2}([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(?:/(.*))?")
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]+:/")
 _EXTRAS: Final = {"s3": "s3", "gs": "gcs"}
 """The extra that provides the client of a scheme."""
@@ -27,7 +27,7 @@ class BucketLocation(NamedTuple):
     """A bucket and the prefix of its keys."""
 
     scheme: str
-    """s3 or gs."""
+    """s3, gs or a plug-in's."""
     bucket: str
     prefix: str
     """Ends with a slash unless empty."""
@@ -37,8 +37,13 @@ class BucketLocation(NamedTuple):
 
 
 def bucket_location(location: object) -> BucketLocation | None:
-    """Parse `s3://bucket/prefix` or `gs://bucket/prefix`; None for a path. Raises `BucketError` for other addresses."""
-    if not (match := _LOCATION.fullmatch(str(location))):
+    """Parse `s3://bucket/prefix`, `gs://bucket/prefix` or one with a plug-in's scheme; None for a path.
+
+    Raises:
+        BucketError: it is another address.
+    """
+    match = _LOCATION.fullmatch(str(location))
+    if not match or (match[1] not in _EXTRAS and match[1] not in (each.name for each in installed().buckets)):
         if _ADDRESS.match(str(location)):
             raise BucketError(f"{location} is not a directory, s3://BUCKET or gs://BUCKET")
         return None
@@ -184,7 +189,8 @@ def open_bucket(location: BucketLocation, **options: str) -> Bucket:
         (added,) = (each for each in installed().buckets if each.name == location.scheme)
         added.load_function()
     except (PluginError, ValueError) as error:
-        extra = _EXTRAS[location.scheme]
+        if not (extra := _EXTRAS.get(location.scheme)):
+            raise
         raise BucketError(f"{location} needs the extra `{extra}`: pip install 'chargehand[{extra}]'.") from error
     return added.build(Bucket, "bucket", location, **options)
 

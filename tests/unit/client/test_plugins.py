@@ -3,14 +3,18 @@
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import typer
 from pydantic_settings import BaseSettings
 
+from chargehand.bucket import BucketLocation, Directory
 from chargehand.environment import describe_unknown
+from chargehand.errors import BucketError
 from chargehand.plugins import Extension, PluginError, Registry, add_modules, installed, require_usable
+from chargehand.record import Call, CallBegun, Record
 from chargehand_cli.main import VerbGroups
 from worker.program import main
 from worker.settings import Settings, settings_of, settings_type
@@ -83,6 +87,30 @@ def test_a_plugin_that_fails_to_register_is_named_with_the_remedy(
     assert str(refused.value).startswith("The plug-in 'own_plugin': it cannot be registered: ")
     assert problem in str(refused.value)
     assert installed().tools == [Extension("tides", "tide_tools")]
+
+
+class OwnStore(Directory):
+    """Stands for a store of another kind, such as a database."""
+
+    def __init__(self, location: BucketLocation) -> None:
+        super().__init__(Path(location.bucket) / location.prefix)
+
+
+def register_store(registry: Registry) -> None:
+    registry.bucket("sql", f"{__name__}:OwnStore")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_plugin_can_store_the_record(install: _Install) -> None:
+    """An address with the plug-in's scheme selects it; another scheme is refused."""
+    install(own=f"{__name__}:register_store")
+    begun = CallBegun(session="s", agent="clerk", tool="pay", arguments={}, key="k", attempt="a", at=datetime.now(UTC))
+    record = Record("sql://effects/own")
+
+    assert [record.begin_call(begun), record.begin_call(begun)] == [True, False]
+    assert record.calls("s") == [Call(begun, None)]
+    with pytest.raises(BucketError, match="ftp://effects/own is not a directory"):
+        Record("ftp://effects/own")
 
 
 def test_a_plugin_registers_everything_or_nothing(install: _Install, folder: Path) -> None:
