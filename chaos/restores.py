@@ -81,7 +81,7 @@ async def _restore_once(case: _Case, folder: Path, crews: Path, result: Result) 
         await _put_back(harness, worker, is_dead=case.is_dead)
         harness.fault()
         running = asyncio.create_task(_run(harness, case.session))
-        await _reconcile(harness, since, "--repair")
+        await _reconcile(harness, since, "--repair", result=result)
         again = await running
         told = await _reconcile(harness, since)
         _judge(case, harness, result, [first, vanished, again], told=told, done=Counter(effects(ledger)))
@@ -138,7 +138,9 @@ async def _put_back(harness: Harness, worker: Worker, *, is_dead: bool) -> None:
         await harness.polled(worker)
 
 
-async def _reconcile(harness: Harness, since: datetime, *options: str) -> dict[str, dict[str, Any]]:
+async def _reconcile(
+    harness: Harness, since: datetime, *options: str, result: Result | None = None
+) -> dict[str, dict[str, Any]]:
     process = await asyncio.create_subprocess_exec(
         *(
             str(Path(sys.executable).parent / "chargehand"),
@@ -150,8 +152,11 @@ async def _reconcile(harness: Harness, since: datetime, *options: str) -> dict[s
         ),
         *("--address", harness.server.address, "--state-dir", harness.settings["CHARGEHAND_STATE_DIR"]),
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
-    said, _ = await process.communicate()
+    said, remarks = await process.communicate()
+    if result:
+        result.require(b"could not be told" not in remarks, remarks.decode())
     return {each["session"]: each for each in json.loads(said)}
 
 

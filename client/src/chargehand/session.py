@@ -38,7 +38,7 @@ from chargehand.interface import Supervisor, read_request, refuse_another, start
 from chargehand.listing import GOAL, SessionSummary, listing_memo, sessions_query, summarise
 from chargehand.messages import CommonMessages, ConversationMessages, Input, Messages, Output, SessionMessage
 from chargehand.shared_files import Document, SharedFiles
-from chargehand.temporal_errors import translated
+from chargehand.temporal_errors import TaskFailed, translated
 from chargehand.visibility import describe, describe_session, is_open, list_executions, pollers, result_of
 from chargehand.wire import ErrorType, WorkflowType
 
@@ -89,9 +89,13 @@ class Execution(CommonMessages):
         if message.kind == "query":
             return await self._answer(self._handle.query(message.name, result_type=message.returns))
         sent: list[object] = [] if content is None else [content]
-        sending = self._handle.execute_update(message.name, args=sent, id=name, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        name = name or str(uuid.uuid4())
+        update = partial(self._handle.execute_update, message.name, args=sent, id=name, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
         try:
-            return await self._answer(sending)
+            try:
+                return await self._answer(update())
+            except TaskFailed:  # the worker has now forgotten a state that a restore has undone
+                return await self._answer(update())
         except AlreadyEnded:
             raise AlreadyEnded(self.id, await self.ending()) from None
 

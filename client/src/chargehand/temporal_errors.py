@@ -54,16 +54,22 @@ _NO_ANSWER: Final = (
     "No answer: the Temporal server is unreachable, or no worker polls the session's task queue. "
     "To find the cause: `chargehand doctor`."
 )
+_TASK_FAILS: Final = (
+    "No worker can continue '{id}': its workflow task fails, or no worker knows its type. To find the cause: "
+    "`chargehand doctor`."
+)
 _EXPLAINED: Final = {
     "closed before WorkflowTaskStarted": (
         "Session '{id}' ended before a worker opened it: it has neither status nor plan."
     ),
-    "Workflow Task in failed state": (
-        "No worker can continue '{id}': its workflow task fails, or no worker knows its type. To find the cause: "
-        "`chargehand doctor`."
-    ),
+    "Workflow Task in failed state": _TASK_FAILS,
+    "unexpected workflow task failure": _TASK_FAILS,
 }
 """Explanations of refusals that the server words for developers."""
+
+
+class TaskFailed(ServerRefused):
+    """The workflow task that was to answer failed."""
 
 
 @contextmanager
@@ -114,7 +120,8 @@ def of_call(session_id: str, error: RPCError) -> ChargehandError:
             "client certificate."
         )
     known = next((words for phrase, words in _EXPLAINED.items() if phrase in error.message), "")
-    return ServerRefused(known.format(id=session_id) or f"The Temporal server refused: {error.message}")
+    kind = TaskFailed if known == _TASK_FAILS else ServerRefused
+    return kind(known.format(id=session_id) or f"The Temporal server refused: {error.message}")
 
 
 def ending(session_id: str, cause: BaseException) -> ChargehandError:
