@@ -21,6 +21,7 @@ from benchmarks.limits import limits
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
 from benchmarks.prompts import prompts
+from benchmarks.record import record
 from benchmarks.reserves import reserves
 from benchmarks.spans import spans
 from benchmarks.speed import speed
@@ -61,6 +62,7 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     "tenants": ("Tenants: the first turn of a session beside a flood of another tenant", lambda _: tenants()),
     "peers": ("The main job in other frameworks, each in an environment of its own", lambda _: peers()),
     "actions": ("Actions of the main job, the unit that Temporal Cloud bills", lambda _: actions()),
+    "record": ("The record of effects and charges outside Temporal: what an entry costs", lambda _: record()),
     "spans": ("The main job with spans and without", lambda _: spans()),
     "tools": ("Tools that compute, in a child process each, beside the bare library", lambda _: tools()),
 }
