@@ -4,7 +4,7 @@ Browsers neither run nor load anything from an SVG in an `img`; PDF renderers do
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Final
 from xml.parsers.expat import ExpatError, ParserCreate
 
@@ -22,15 +22,24 @@ _ELEMENTS: Final = frozenset({
     "stop",
 })
 # fmt: on
-_ATTRIBUTE: Final = re.compile(r"(?!on)[a-zA-Z][a-zA-Z0-9-]*|http://www\.w3\.org/XML/1998/namespace (?:lang|space)")
+_LINES: Final = frozenset(f"{_SVG}{name}" for name in ("path", "line", "polyline", "polygon"))
+_ATTRIBUTE: Final = re.compile(
+    r"(?!on|marker$|marker-mid$)[a-z][a-z0-9-]*|http://www\.w3\.org/XML/1998/namespace (?:lang|space)", re.IGNORECASE
+)
 _WITHIN: Final = re.compile(r"#[^\s\"'()<>]+")
 _RASTER: Final = re.compile(r"data:image/(?:png|jpeg);base64,[A-Za-z0-9+/=\s]*")
 _LOADING: Final = re.compile(r"\\|@|(?:url|src|image|image-set)\(\s*(?![\"']?#)|script:", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"url\(\s*[\"']?(#[^\s\"'()]+)", re.IGNORECASE)
+_MARKER_STYLE: Final = re.compile(r"/\*|marker[^;]*url", re.IGNORECASE)
+"""Markers in a style, whose number is unknown here, as it is of those of a group or at every point of a line."""
 _MOST_DRAWN: Final = 20_000
-"""Maximum elements, counting each referenced one as often as it is referenced."""
+"""Maximum elements, counting each referenced one as often as it is referenced, and large ones as several."""
+_ATTRIBUTE_LETTERS: Final = 400
+"""So many letters of attributes count as an element."""
+_TEXT_LETTERS: Final = 2
+_STOP: Final = 50
+"""A gradient's stop counts as so many, since a group's gradient paints all that is in it."""
 _MOST_DEPTH: Final = 50
-_MOST_LETTERS: Final = 50_000
 _LONGEST_STYLE: Final = 5_000
 """Maximum length, since its rules are matched against each element."""
 
@@ -53,14 +62,13 @@ class _Check:
     def __init__(self) -> None:
         self._open: list[tuple[str, str]] = []
         """Name and id of each open element."""
-        self._sizes: Counter[str] = Counter()
+        self._sizes: defaultdict[str, float] = defaultdict(float)
         """Number of elements within each element with an id."""
         self._targets: Counter[str] = Counter()
         self._refer: set[str] = set()
         """Ids of elements that contain references; referencing these could multiply elements without bounds."""
-        self._elements = 0
+        self._elements = 0.0
         self._style = ""
-        self._letters = 0
 
     def passes(self, content: bytes) -> bool:
         parser = ParserCreate(namespace_separator=" ")
@@ -70,7 +78,7 @@ class _Check:
         parser.CharacterDataHandler = self._text
         parser.EntityDeclHandler = parser.ProcessingInstructionHandler = _refuse
         parser.Parse(content, True)  # it takes no keywords
-        if self._letters > _MOST_LETTERS or len(self._style) > _LONGEST_STYLE:
+        if len(self._style) > _LONGEST_STYLE or "url(" in self._style.lower():
             return False
         if _LOADING.search(self._style) or self._refer & set(self._targets):
             return False
@@ -80,12 +88,11 @@ class _Check:
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         if not self._open and name != f"{_SVG}svg":
             raise _RefusedError
-        self._elements += 1
         self._open.append((name, attributes.get("id", "")))
-        if self._elements > _MOST_DRAWN or len(self._open) > _MOST_DEPTH:
+        if len(self._open) > _MOST_DEPTH:
             raise _RefusedError
-        around = {each for _, each in self._open if each}
-        self._sizes.update(around)
+        own = _STOP if name == f"{_SVG}stop" else 1
+        around = self._count(own + sum(map(len, attributes.values())) / _ATTRIBUTE_LETTERS)
         if name.startswith(_DESCRIPTIONS):
             return
         if not name.startswith(_SVG) or name.removeprefix(_SVG) not in _ELEMENTS:
@@ -95,6 +102,16 @@ class _Check:
             self._targets.update(targets)
             self._refer |= around
 
+    def _count(self, elements: float) -> set[str]:
+        """Count something in all open elements that have ids, which are returned."""
+        self._elements += elements
+        if self._elements > _MOST_DRAWN:
+            raise _RefusedError
+        around = {each for _, each in self._open if each}
+        for each in around:
+            self._sizes[each] += elements
+        return around
+
     def _end(self, _: str) -> None:
         self._open.pop()
 
@@ -103,7 +120,7 @@ class _Check:
         if name == "style":
             self._style += text
         elif name in ("text", "tspan"):
-            self._letters += len(text)
+            self._count(len(text) / _TEXT_LETTERS)
 
 
 def _targets(element: str, attribute: str, value: str) -> list[str]:
@@ -119,6 +136,8 @@ def _targets(element: str, attribute: str, value: str) -> list[str]:
             raise _RefusedError
         return [value[1:]]
     if not _ATTRIBUTE.fullmatch(attribute) or _LOADING.search(value):
+        raise _RefusedError
+    if (attribute.startswith("marker-") and element not in _LINES) or _MARKER_STYLE.search(value):
         raise _RefusedError
     return [reference[1:] for reference in _REFERENCE.findall(value)]
 
