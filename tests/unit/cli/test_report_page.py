@@ -250,13 +250,29 @@ def test_a_report_in_a_notebook_runs_no_markup() -> None:
     assert len(short) < 2_000
 
 
-def test_numeric_table_columns_are_aligned() -> None:
-    answer = (
-        "| a | b | c |\n|---|---|---|\n| 7 valves | 1,995 [S1] | |\n| 8 | €3.5 *(no source)* | |\n| 9 | (unknown) | |"
-    )
+@pytest.mark.parametrize(
+    ("cells", "is_numeric"),
+    [
+        (("1,995 [S1]", "€3.5 *(no source)*", "(unknown)"), True),
+        (("(1,200)", "−20", "1.2 million EUR", "CHF 5", "–"), True),
+        (("7 valves", "12 kWh/m²", "3 %", "1e6", "US$ 5"), True),
+        (("12–15", "8.5/10", "12 of 20", "12.5 ± 0.3", "5 (2024: 4)"), True),
+        (("٢٠", "1’995", "1\u202f995,50 €"), True),
+        (("Turnstone", "12", "unknown"), False),
+        (("12", "unknown"), False),
+        (("1. Turnstone", "2. Dunlin"), False),
+        (("2026-11-02", "2 Nov 2026"), False),
+        (("12", "12 Main Street", "13"), False),
+        (("", "–"), False),
+    ],
+)
+def test_columns_of_numbers_are_aligned(*, cells: tuple[str, ...], is_numeric: bool) -> None:
+    """A column is numeric if its cells are figures, with currency, unit, range or remark, and hardly any are words."""
+    answer = "| a | b |\n|---|---|\n" + "".join(f"| name | {cell} |\n" for cell in cells)
     page = Page(report_page(report(answer=answer)))
 
-    assert page.each("class", "td", "th")[:12] == [None, "number", None] * 4
+    aligned = page.each("class", "td", "th")[: 2 * len(cells) + 2]
+    assert aligned == [None, "number" if is_numeric else None] * (len(cells) + 1)
 
 
 def test_tables_and_scrollable_sections_are_accessible() -> None:

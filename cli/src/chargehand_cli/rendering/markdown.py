@@ -1,7 +1,7 @@
 """Models' Markdown as safe HTML: no raw HTML, no pictures, links only to the sources of the session."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 from urllib.parse import quote
@@ -37,8 +37,15 @@ _ATTRIBUTES: Final = {
     "td": {"class"},
 }
 _CLASSES: Final = {"a": "cite", "td": "number", "th": "number"}
-_NUMBER: Final = re.compile(r"[-−+±~≈<>≤≥$€£¥]{0,3}\s?\d[\d.,'\u2019\u00a0\u202f ]*(?:\s?(?:%|‰|[A-Za-z€£$°µ]{1,4}))?")
-_REMARK: Final = re.compile(rf"{_CITATION.pattern}|\([^()\d]*\)")
+_FIGURE: Final = (
+    r"[-−+±~≈<>≤≥]{0,2}\s?(?:[A-Z]{0,3}[$£¥฿\u20a0-\u20cf]\s?|[A-Z]{3}\s)?[-−]?\d(?:[\d.,'\u2019٫٬\u00a0\u202f ]*\d)?"
+)
+_NUMBER: Final = re.compile(
+    rf"(?!\d{{4}}-\d)\(?{_FIGURE}(?:\s?(?:[-–±/:×]|of|to)\s?{_FIGURE})?(?:[eE][-+]?\d+)?"
+    r"(?:\s?(?:thousand|[mb]illion|Mi[ol]\.?|Mrd\.?|per|percentage))?(?:\s?[^\s\d()]{1,16})?\)?"
+)
+"""A figure or a range, with a currency before it or a unit after it; no date of the form 2026-11-02."""
+_REMARK: Final = re.compile(rf"{_CITATION.pattern}|(?<=\S) ?\([^()]*\)")
 """Permitted text next to the number in a cell: citations, and words in parentheses."""
 _NO_VALUE: Final = frozenset({"-", "–", "—", "n/a"})
 """Placeholders in tables for a missing number."""
@@ -51,7 +58,7 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
     """
     markdown = _markdown()
     tokens = parse_markdown(text)
-    known = {form for each in sources if each.url for form in (each.url, markdown.normalizeLink(each.url))}
+    known = source_addresses(sources)
     _nest_headings(tokens)
     numeric = numeric_columns(tokens)
     for token in tokens:
@@ -82,8 +89,14 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
     return Markup(scrolling.replace("</table>", "</table></div>"))  # noqa: S704  # nh3 has cleaned it
 
 
+def source_addresses(sources: Iterable[Source]) -> set[str]:
+    """Return the addresses of sources, as they are and as Markdown links state them."""
+    normalised = _markdown().normalizeLink
+    return {form for each in sources if each.url for form in (each.url, normalised(each.url))}
+
+
 def numeric_columns(tokens: Iterable[Token]) -> Iterator[bool]:
-    """Return for each table cell, in order, whether its column has only numbers below the header."""
+    """Return for each table cell, in order, whether its column has numbers below the header, and hardly any words."""
     rows: list[list[str]] = []
     cells = ""
     for token in tokens:
@@ -98,13 +111,18 @@ def numeric_columns(tokens: Iterable[Token]) -> Iterator[bool]:
                 cells = ""
             case "table_close":
                 columns = list(zip(*rows, strict=False))
-                are_numeric = [all(_NUMBER.fullmatch(each) for each in column[1:] if each) for column in columns]
-                filled = [any(column[1:]) for column in columns]
+                are_numeric = [_is_numeric(column[1:]) for column in columns]
                 for row in rows:
-                    yield from (filled[at] and are_numeric[at] for at in range(len(row)))
+                    yield from are_numeric[: len(row)]
                 rows = []
             case _:
                 pass
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    numbers = sum(bool(_NUMBER.fullmatch(each)) for each in cells)
+    words = sum(not any(map(str.isdigit, each)) for each in cells if each)
+    return numbers > words and numbers + words == sum(map(bool, cells))
 
 
 def parse_markdown(text: str) -> list[Token]:
