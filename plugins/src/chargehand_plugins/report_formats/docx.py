@@ -1,8 +1,9 @@
 """Reports as Word documents, by python-docx."""
 
 import io
+import re
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 from unicodedata import bidirectional
@@ -12,21 +13,26 @@ from docx.enum.text import WD_ALIGN_PARAGRAPH
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import OxmlElement  # pyright: ignore[reportUnknownVariableType]  # python-docx's own types
 from docx.oxml.ns import qn
+from docx.text.font import Font
 from markdown_it.token import Token
 
-from chargehand import Artifact, Report
+from chargehand import Artifact, Report, Source
 from chargehand_cli.rendering.attachments import Attachments
 from chargehand_cli.rendering.escaping import is_web_address, safe_text
-from chargehand_cli.rendering.markdown import numeric_columns, parse_markdown
+from chargehand_cli.rendering.markdown import numeric_columns, parse_markdown, source_addresses
 from chargehand_cli.rendering.text import answer_below_notice, moment, session_facts, size
 
 if TYPE_CHECKING:
     from docx.document import Document
     from docx.text.paragraph import Paragraph
+    from docx.text.run import Run
 
 _DEEPEST_LIST: Final = 3
 """List styles of the template: `List Bullet`, `List Bullet 2`, `List Bullet 3`."""
 _INCHES: Final = 6
+_LONG_GOAL: Final = 300
+_LABEL: Final = re.compile(r"(?<=[\[,\s])(S[1-9]\d{0,3})(?=[,\]])")
+"""The label of a source within a citation."""
 _OWN_LANGUAGE: Final = "en"
 """Language of headings and facts not written by agents."""
 _UNKNOWN_LANGUAGE: Final = "x-none"
@@ -44,24 +50,25 @@ def docx(_: str, report: Report | None, attachments: Attachments) -> bytes | Non
     properties = document.core_properties
     properties.title, properties.author = safe_text(report.goal)[:255], "Chargehand"
     properties.language = report.language or _UNKNOWN_LANGUAGE
-    document.add_heading(safe_text(report.goal), 0)
+    document.add_paragraph(safe_text(report.goal), style="Title" if len(report.goal) <= _LONG_GOAL else "Subtitle")
     facts = safe_text(f"{moment(report.timing.ended_at)} · {' · '.join(session_facts(report))}")
     _in_language(document.add_paragraph(facts), _OWN_LANGUAGE)
     if report.notice:
         notice = document.add_paragraph(style="Intense Quote")
         notice.add_run(safe_text(report.notice)).bold = True
         _in_language(notice, _OWN_LANGUAGE)
-    _Markdown(document).add(parse_markdown(answer_below_notice(report)))
+    _Markdown(document, report.sources).add(parse_markdown(answer_below_notice(report)))
     if report.disclaimer:
         disclaimer = document.add_paragraph()
         disclaimer.add_run(safe_text(report.disclaimer)).italic = True
         _in_language(disclaimer, _UNKNOWN_LANGUAGE)
     _add_pictures(document, report.artifacts, attachments.pictures)
-    _add_list(document, "Not found or not done", report.gaps)
+    _add_list(document, "Not found or not done", report.gaps, len(report.sources))
     _add_list(
         document,
         "Contradictions",
         [". ".join(filter(None, (each.about, *each.positions, each.resolution))) for each in report.contradictions],
+        len(report.sources),
     )
     _add_sources(document, report)
     _set_directions(document)
@@ -71,10 +78,15 @@ def docx(_: str, report: Report | None, attachments: Attachments) -> bytes | Non
 
 
 def _in_language(paragraph: "Paragraph", language: str) -> None:
-    for run in paragraph.runs:
+    for run in _all_runs(paragraph):
         stated = _element("w:lang")
         _set_language(stated, language)
-        cast("Any", run)._r.get_or_add_rPr().append(stated)  # noqa: SLF001  # python-docx has no name for it
+        run.get_or_add_rPr().append(stated)
+
+
+def _all_runs(paragraph: "Paragraph") -> list[Any]:
+    """Return the elements of a paragraph's runs, including those of links."""
+    return cast("Any", paragraph)._p.xpath(".//w:r")  # noqa: SLF001  # python-docx has no name for it
 
 
 def _set_language(stated: Any, language: str) -> None:
@@ -93,8 +105,8 @@ def _set_directions(document: "Document") -> None:
             style.insert_element_before(_element("w:bidi"), "w:spacing", "w:ind", "w:jc")
             if paragraph.alignment == WD_ALIGN_PARAGRAPH.RIGHT:
                 paragraph.alignment = WD_ALIGN_PARAGRAPH.LEFT  # for right-to-left text, this is the paragraph's end
-            for run in paragraph.runs:
-                run.font.rtl = True
+            for run in _all_runs(paragraph):
+                Font(run).rtl = True
 
 
 def _is_leftward(text: str) -> bool:
@@ -103,18 +115,16 @@ def _is_leftward(text: str) -> bool:
     return next((each for each in letters if each in {"L", "R", "AL"}), "L") != "L"
 
 
-def _add_link(paragraph: "Paragraph", url: str, text: str) -> None:
-    relation = paragraph.part.relate_to(url, RELATIONSHIP_TYPE.HYPERLINK, is_external=True)
-    link = _element("w:hyperlink")
-    link.set(qn("r:id"), relation)
-    run = paragraph.add_run(text)
+def _link(paragraph: "Paragraph", run: "Run", *, url: str = "", anchor: str = "") -> None:
+    outside = {"r:id": paragraph.part.relate_to(url, RELATIONSHIP_TYPE.HYPERLINK, is_external=True)} if url else None
+    link = _element("w:hyperlink", outside or {"w:anchor": anchor})
     run.font.underline = True
     link.append(cast("Any", run)._r)  # noqa: SLF001  # as above
     cast("Any", paragraph)._p.append(link)  # noqa: SLF001
 
 
-def _element(name: str) -> Any:
-    return cast("Any", OxmlElement)(name)
+def _element(name: str, attributes: Mapping[str, str] | None = None) -> Any:
+    return cast("Any", OxmlElement)(name, {qn(each): value for each, value in (attributes or {}).items()})
 
 
 def _add_pictures(document: "Document", artifacts: Sequence[Artifact], pictures: Mapping[str, str]) -> None:
@@ -131,11 +141,11 @@ def _add_pictures(document: "Document", artifacts: Sequence[Artifact], pictures:
         document.add_paragraph(safe_text(f"{artifact.title} ({facts})" if artifact.title else facts), style="Caption")
 
 
-def _add_list(document: "Document", heading: str, items: Iterable[str]) -> None:
+def _add_list(document: "Document", heading: str, items: Iterable[str], sources: int) -> None:
     for number, item in enumerate(items):
         if number == 0:
             _in_language(document.add_heading(heading, 1), _OWN_LANGUAGE)
-        document.add_paragraph(safe_text(item), style="List Bullet")
+        list(_add_text(document.add_paragraph(style="List Bullet"), item, sources))
 
 
 def _add_sources(document: "Document", report: Report) -> None:
@@ -143,22 +153,26 @@ def _add_sources(document: "Document", report: Report) -> None:
         _in_language(document.add_heading("Sources", 1), _OWN_LANGUAGE)
     for number, source in enumerate(report.sources, start=1):
         paragraph = document.add_paragraph()
+        target = {"w:id": str(number), "w:name": f"S{number}"}
+        marks = _element("w:bookmarkStart", target), _element("w:bookmarkEnd", {"w:id": str(number)})
+        cast("Any", paragraph)._p.extend(marks)  # noqa: SLF001  # as above
         paragraph.add_run(f"S{number}  ").bold = True
         names = [source.about] if source.about else filter(None, dict.fromkeys((source.ref, source.title)))
         paragraph.add_run(safe_text(" · ".join(names)))
         if source.url and is_web_address(source.url):
             paragraph.add_run(" ")
-            _add_link(paragraph, source.url, safe_text(source.url))
+            _link(paragraph, paragraph.add_run(safe_text(source.url)), url=source.url)
         _in_language(paragraph, _UNKNOWN_LANGUAGE)
         if source.quote:
             _in_language(document.add_paragraph(safe_text(source.quote), style="Quote"), _UNKNOWN_LANGUAGE)
 
 
 class _Markdown:
-    """Writes Markdown into a document. Links are written as their text, since they cannot be checked here."""
+    """Writes Markdown, with links to sources: of citations to their list, and others only to their addresses."""
 
-    def __init__(self, document: "Document") -> None:
+    def __init__(self, document: "Document", sources: Sequence[Source]) -> None:
         self._document = document
+        self._sources = sources
         self._lists: list[bool] = []
         """For each open list, whether it is numbered."""
         self._item: str | None = None
@@ -188,7 +202,9 @@ class _Markdown:
             case "blockquote_open" | "blockquote_close":
                 self._quotes += token.nesting
             case "inline" if before.type == "heading_open":
-                _add_runs(self._document.add_heading(level=min(6, int(before.tag[1]))), token.children or [])
+                _add_runs(
+                    self._document.add_heading(level=min(6, int(before.tag[1]))), token.children or [], self._sources
+                )
             case "inline":
                 self._add_paragraph(token.children or [])
             case "fence" | "code_block":
@@ -207,7 +223,7 @@ class _Markdown:
             style = f"List {'Bullet' if bullet else 'Continue'}{f' {level}' if level > 1 else ''}"
         self._item = None
         paragraph = self._document.add_paragraph(number, style=style)
-        _add_runs(paragraph, children)
+        _add_runs(paragraph, children, self._sources)
 
     def _add_table(self, tokens: Sequence[Token]) -> None:
         rows: list[list[Sequence[Token]]] = []
@@ -220,27 +236,42 @@ class _Markdown:
         table = self._document.add_table(len(rows), max(map(len, rows)), style="Table Grid")
         for row, cells in zip(table.rows, rows, strict=True):
             for cell, children in zip(row.cells, cells, strict=False):
-                _add_runs(cell.paragraphs[0], children)
+                _add_runs(cell.paragraphs[0], children, self._sources)
                 if next(numeric):
                     cell.paragraphs[0].alignment = WD_ALIGN_PARAGRAPH.RIGHT
         for cell in table.rows[0].cells:
-            for run in cell.paragraphs[0].runs:
-                run.bold = True
+            for run in _all_runs(cell.paragraphs[0]):
+                Font(run).bold = True
 
 
-def _add_runs(paragraph: "Paragraph", children: Iterable[Token]) -> None:
+def _add_text(paragraph: "Paragraph", text: str, sources: int) -> "Iterator[Run]":
+    """Add text whose citations of that many sources are links."""
+    for at, part in enumerate(_LABEL.split(safe_text(text))):
+        run = paragraph.add_run(part)
+        if at % 2 and int(part[1:]) <= sources:
+            _link(paragraph, run, anchor=part)
+        yield run
+
+
+def _add_runs(paragraph: "Paragraph", children: Iterable[Token], sources: Sequence[Source]) -> None:
     bold = italic = struck = 0
+    url = ""
     for token in children:
         bold += token.nesting if token.type.startswith("strong_") else 0
         italic += token.nesting if token.type.startswith("em_") else 0
         struck += token.nesting if token.type.startswith("s_") else 0
+        if token.type in ("link_open", "link_close"):
+            url = str(token.attrs.get("href", ""))
         if token.type in ("softbreak", "hardbreak"):
             paragraph.add_run(" " if token.type == "softbreak" else "\n")
         elif token.content:
-            run = paragraph.add_run(safe_text(token.content))
-            run.bold, run.italic, run.font.strike = bool(bold), bool(italic), bool(struck)
-            if token.type == "code_inline":
-                run.font.name = "Consolas"
+            is_link = is_web_address(url) and url in source_addresses(sources)
+            for run in _add_text(paragraph, token.content, 0 if url or token.type == "code_inline" else len(sources)):
+                run.bold, run.italic, run.font.strike = bool(bold), bool(italic), bool(struck)
+                if token.type == "code_inline":
+                    run.font.name = "Consolas"
+                if is_link:
+                    _link(paragraph, run, url=url)
 
 
 def _add_code(paragraph: "Paragraph", code: str) -> None:

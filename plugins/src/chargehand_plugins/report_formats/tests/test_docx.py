@@ -120,6 +120,31 @@ def test_numbers_and_right_to_left_text_are_aligned_correctly() -> None:
     assert [each.target_ref for each in read.part.rels.values() if each.is_external] == ["https://a.example/b"]
 
 
+def test_citations_and_addresses_of_sources_are_links() -> None:
+    """A citation leads to its source below; links to other addresses and citations of no source stay text."""
+    answer = "Known [S1, S2] by [a **page**](https://example.org/b), not [S3] or [another](https://evil.example/)."
+    written = docx("", report(answer=answer, gaps=("Not all [S2].",), contradictions=()), Attachments())
+    assert written
+    read = Document(io.BytesIO(written))
+
+    links = [(each.address or each.fragment, each.text) for part in read.paragraphs for each in part.hyperlinks]
+    page = "https://example.org/b"
+    in_answer = [("S1", "S1"), ("S2", "S2"), (page, "a "), (page, "page")]
+    assert links == [*in_answer, ("S2", "S2"), (page, page)]
+    assert cast("Any", read.element).xpath("//w:bookmarkStart/@w:name") == ["S1", "S2"]
+    assert "Known [S1, S2] by a page, not [S3] or another." in [each.text for each in read.paragraphs]
+
+
+@pytest.mark.parametrize(("length", "style"), [(300, "Title"), (301, "Subtitle")])
+def test_a_long_goal_does_not_fill_the_first_page(length: int, style: str) -> None:
+    """It has the size of text, not of a title."""
+    written = docx("", report(goal="w" * length), Attachments())
+    assert written
+
+    first = Document(io.BytesIO(written)).paragraphs[0]
+    assert (first.text, first.style.name if first.style else "") == ("w" * length, style)
+
+
 @pytest.mark.parametrize(("language", "stated"), [("de", "de"), ("", "x-none")])
 def test_a_document_states_its_language(language: str, stated: str) -> None:
     """Text by agents has the answer's language or none; text by the program is English."""
