@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from importlib import import_module
 from pkgutil import walk_packages
 
@@ -54,6 +55,18 @@ def test_a_value_that_cannot_be_json_is_refused_by_field_name(kind: type[Contrac
         refusal = _refusal(kind, **{name: object()})
         assert refusal.startswith(f"Invalid {kind.__name__}: ")
         assert re.search(rf"[:;] {name}[.:]", refusal)
+
+
+@pytest.mark.parametrize("kind", CONTRACTS)
+def test_hostile_values_are_refused_as_any_other(kind: type[Contract]) -> None:
+    """Values that are nested deeply, not finite or half a character raise `InvalidInput` or are accepted."""
+    nested: list[object] = []
+    for _ in range(3_000):
+        nested = [nested]
+    for value in (nested, {"a": nested}, float("nan"), 10**400, "\ud800", b"\xff", {1: 2}):
+        for name in kind.model_fields:
+            with suppress(InvalidInput):
+                kind(**{name: value})
 
 
 @pytest.mark.parametrize("kind", [each for each in CONTRACTS if each.model_config.get("extra") == "forbid"])

@@ -60,6 +60,8 @@ class Contract(BaseModel):
         except ValidationError as error:
             problems = join_problems(describe_problems(error, type(self)))
             raise InvalidInput(f"Invalid {type(self).__name__}: {problems}") from error
+        except RecursionError as error:  # pydantic tries a value for an enumeration, which prints it
+            raise InvalidInput(f"Invalid {type(self).__name__}: input: is nested too deeply") from error
 
     # Marked as pydantic's own `__init__`, so that nested values bypass this one and keep their error locations.
     setattr(__init__, "__pydantic_base_init__", True)  # noqa: B010  # functions have no such attribute by type

@@ -37,7 +37,7 @@ def _read_json(value: object) -> object:
         raise ValueError(f"has more than {_INPUT_BYTES:,} characters")
     try:
         return from_json(value, allow_inf_nan=False) if value.strip() else None
-    except ValueError:
+    except (ValueError, TypeError):  # the latter of half a surrogate pair
         raise ValueError("is not JSON") from None
 
 
