@@ -82,6 +82,15 @@ BAD = {
     "CHARGEHAND_WEBHOOK_SECRET": ("short", "whsec_" + "=" * 32),
     "CHARGEHAND_SMTP": ("mail.example.com:587", "smtp://:587", "smtp://host:x"),
     **dict.fromkeys(
+        ("CHARGEHAND_NOTIFY", "CHARGEHAND_NOTIFY_LATER"),
+        (
+            '["slack:http://[::1"]',
+            '["slack:https://hooks.example:99999/x"]',
+            '["ntfy:https://:80/x"]',
+            '["mailto:desk"]',
+        ),
+    ),
+    **dict.fromkeys(
         ("CHARGEHAND_PAGE_HOSTS", "CHARGEHAND_WEBHOOK_HOSTS", "CHARGEHAND_NOTIFY_INTERNAL"),
         ("intranet", '["https://wiki.example"]', '["wiki/path"]', '["wiki:http"]', '[""]', '["user@wiki"]'),
     ),

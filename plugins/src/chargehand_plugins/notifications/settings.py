@@ -19,7 +19,7 @@ from chargehand_plugins.webhooks.settings import links_of
 from worker.parts import WorkerParts
 from worker.settings import PartSettings, Settings, settings_of
 
-_ADDRESS: Final = re.compile(r"((slack|ntfy):https?://[!-~]+|mailto:[!-~]+@[!-~]+)")
+_ADDRESS: Final = re.compile(r"(?:slack|ntfy):(https?://[!->@-~]+)(?:\?[!-~]*)?|mailto:[!-~]+@[!-~]+")
 
 
 class NotificationSettings(PartSettings):
@@ -50,7 +50,8 @@ class NotificationSettings(PartSettings):
     @field_validator("notify", "notify_later")
     @classmethod
     def _are_addresses(cls, addresses: Addresses) -> Addresses:
-        if not all(_ADDRESS.fullmatch(each.get_secret_value()) for each in addresses):
+        matches = [_ADDRESS.fullmatch(each.get_secret_value()) for each in addresses]
+        if not all(match and (not match[1] or is_address(match[1], {"http", "https"})) for match in matches):
             raise ValueError("each must be slack:https://…, ntfy:https://… or mailto:name@host")
         return addresses
 
