@@ -172,12 +172,14 @@ async def test_live_updates_keep_what_the_user_has_typed(console: OpenConsole, t
 
 
 NESTED = "Look at the notes as a session."
+STEPS = ".subtask:has(> div > strong:text-is('{}')) > div > details"
+"""The latest steps of an agent."""
 
 
 async def test_the_session_page_shows_live_progress_and_cost(
     client: Client, tmp_path: Path, chromium: Chromium
 ) -> None:
-    """It covers nested agents; typed text survives a restart, and the page says when it is not live."""
+    """It covers nested agents; typed text and folded steps survive a restart; the page says when it is not live."""
     going_on = asyncio.Event()
     script = Script().plan(subtask("T1"), subtask("N1", agent="supervisor", instruction=NESTED))
     script = script.plan(subtask("X1"), goal=NESTED)
@@ -191,7 +193,8 @@ async def test_the_session_page_shows_live_progress_and_cost(
             session = await opened.chargehand.start(SessionRequest(goal="What is known? " * 200))
             page = await sign_in(tab, running, session.id)
             for agent in ("T1", "X1"):
-                await page.wait_for_selector(f".subtask:has(> div > strong:text-is('{agent}')) .now:has-text('turn 2')")
+                await page.wait_for_selector(f"{STEPS.format(agent)} + .now:has-text('turn 2')")
+                await page.wait_for_selector(f"{STEPS.format(agent)} .action:has-text('search_documents')")
             await page.fill("#message", "Be brief.")
             await page.click("button:has-text('Send')")
             await page.wait_for_selector(".done:has-text('on its way')")
@@ -200,12 +203,17 @@ async def test_the_session_page_shows_live_progress_and_cost(
             facts = await page.inner_text("#live .facts")
             assert f"{status.turns} of 20 turns" in facts
             await look(page, "live")
+            await page.click(f"{STEPS.format('X1')} > summary")
+            await page.evaluate("delete document.getElementById('live').dataset.key")  # the part is sent again
             await page.fill("#message", "Half a sentence")
         await page.wait_for_selector("#stale:has-text('Not live since')")
         await look(page, "not-live")
         await page.click("button:has-text('Send')")
         await page.wait_for_selector("#away:not([hidden])")
         async with serving(backend, ConsoleSettings(TOKEN, port=running.port)):
+            await page.wait_for_selector("#live[data-key]")
+            assert await page.locator(STEPS.format("T1")).get_attribute("open") is not None
+            assert await page.locator(STEPS.format("X1")).get_attribute("open") is None
             await page.wait_for_selector("#stale", state="hidden")
             assert await page.input_value("#message") == "Half a sentence"
             await page.reload()

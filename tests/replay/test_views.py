@@ -201,6 +201,11 @@ def is_awaiting(record: SubtaskRecord) -> bool:
     return record.state == "running" and bool(record.reason)
 
 
+def is_at_work(agent: AgentView) -> bool:
+    """Whether the page shows an agent's latest steps without a click."""
+    return bool(agent.record and agent.record.state == "running" and agent.steps(running=False))
+
+
 def spent_words(usage: Usage) -> str:
     return f"{count(usage.turns, 'turn')} · {dollars(float(usage.cost_usd))}" if usage.turns else ""
 
@@ -238,7 +243,11 @@ def check(session: Recorded) -> None:
     page = view_of_status(status, None, session.root)
     if status.started_at:
         tree = tree_text(status, session.root)
-        seen = [tree, details(status, status.started_at), Page("s", "").parts(page)["live"].striptags()]
+        live = Page("s", "").parts(page)["live"]
+        assert page.tree is not None
+        at_work = {each.draft.id for each in agents_of(page.tree) if each.draft and is_at_work(each)}
+        assert {*re.findall(r'data-open="actions ([^"]*)" open', live)} - {session.root.scope.draft.id} == at_work
+        seen = [tree, details(status, status.started_at), live.striptags()]
         of_agents = "because of ambiguous_input"
         assert [_IDENTIFIERS.findall(text.replace(of_agents, "")) for text in seen] == [[], [], []]
         roots = {"", *(each.id for each in status.subtasks)}
