@@ -157,6 +157,8 @@ class Crew(TypedByPeople):
     ) = None
     """The author's version, such as `1.2`; reports show it with a digest of the content."""
     description: Description
+    example: Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)] = ""
+    """A request for this crew, shown where people choose one."""
     guidance: Prose
     """How to plan with these agents."""
     tier: Tier = Tier.MEDIUM

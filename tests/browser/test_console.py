@@ -88,6 +88,7 @@ async def test_a_session_can_be_run_in_the_console_from_goal_to_report(
     await page.set_input_files("#documents", [str(notes)])
     await page.click("text=Crew, limits and approval")
     await page.click("text=What the crews do")
+    assert "What in this contract deviates" in await page.inner_text("dl")
     assert "at most 10,000" in await page.inner_text("#about-budget")
     await look(page, "options")
     await page.check("#approve_plan")

@@ -35,6 +35,7 @@ class CrewChoice:
 
     name: str
     description: str
+    example: str
     agents: tuple[str, ...]
 
 
@@ -154,4 +155,5 @@ def _read(folder: Path) -> Iterator[CrewChoice]:
         with suppress(UnusableToml, KeyError, TypeError):
             crew = cast("dict[str, Any]", read_toml(file))
             agents = tuple(str(agent["name"]) for agent in crew.get("agents", ()))
-            yield CrewChoice(str(crew["name"]), str(crew.get("description", "")), agents)
+            description, example = (str(crew.get(field, "")) for field in ("description", "example"))
+            yield CrewChoice(str(crew["name"]), description, example, agents)
