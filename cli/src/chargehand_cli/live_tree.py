@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from chargehand import PendingCall, Question, Status, SubtaskRecord
@@ -86,7 +86,6 @@ class Lines:
             if (question.subtask, question.open_until) not in self._questions:
                 self._questions.add((question.subtask, question.open_until))
                 self._line(f"? {one_safe_line(question.subtask, 20)} asks: {one_safe_line(question.text, 1_000)}")
-
         for call in status.calls:
             if call.id not in self._calls:
                 self._calls.add(call.id)
@@ -121,8 +120,9 @@ class Lines:
         return nullcontext()
 
     def _line(self, text: str) -> None:
-        elapsed = (self._clock() - self._started_at).total_seconds()
-        self._write(f"[{elapsed:6.1f} s] {text}")
+        now, began = self._clock(), self._started_at
+        seconds = f"{(now - began).total_seconds():6.1f} s"
+        self._write(f"[{clock_time(now, began) if now - began >= timedelta(hours=1) else seconds}] {text}")
 
 
 class LiveTree:
@@ -210,10 +210,10 @@ def session_tree(
     started_at, ended_at = (status.started_at, status.ended_at) if status else (None, None)
     began_at = started_at if started_at and ended_at else min(shown_since, started_at or shown_since)
     elapsed = duration((ended_at or at) - began_at)
-    name = (one_safe_line(session_id), "bold")
     # Below the name, so that a narrow terminal truncates neither turns nor dollars.
-    facts = " · ".join([*(spend_facts(status) if status else ()), elapsed])
-    head = _line((state, TONES[tone]), " ", name, (f"\n{facts}", "bright_black"))
+    since = [f"since {clock_time(began_at, at)}"] if at - began_at >= timedelta(days=1) and not ended_at else []
+    facts = " · ".join([*(spend_facts(status) if status else ()), elapsed, *since])
+    head = _line((state, TONES[tone]), " ", (one_safe_line(session_id), "bold"), (f"\n{facts}", "bright_black"))
     tree = Tree(head, guide_style="bright_black")
     if status:
         going_on = [*under_way(work)] if work else []

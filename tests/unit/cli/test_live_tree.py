@@ -145,3 +145,17 @@ def test_the_elapsed_time_of_an_ended_session_does_not_grow() -> None:
     ended = status(_DONE, state="finished", started_at=at(1), ended_at=at(3))
 
     assert "2.0 s" in drawn(ended, moment=at(50)).splitlines()[1]
+
+
+def test_a_session_of_more_than_a_day_shows_dates() -> None:
+    """The tree shows when it began and until when it waits, and a pipe when each change came."""
+    later, lines = at(30 * 3_600), list[str]()
+    question = Question(subtask="T1", agent="reader", text="Which year?", open_until=at(60 * 3_600))
+    waiting, times = status(_RUNNING, questions=(question,)), iter([at(0)])
+
+    Lines(write=lines.append, clock=lambda: next(times, later)).update(waiting)
+
+    began, asked, until = (f"{each.astimezone():%Y-%m-%d %H:%M}" for each in (at(0), later, at(60 * 3_600)))
+    assert drawn(waiting, moment=later).splitlines()[1].endswith(f" · 30 h · since {began}")
+    assert f"until {until}" in drawn(waiting, moment=later)
+    assert {line.partition("] ")[0] for line in lines} == {f"[{asked}"}

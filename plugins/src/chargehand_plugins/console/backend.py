@@ -155,5 +155,5 @@ def _read(folder: Path) -> Iterator[CrewChoice]:
         with suppress(UnusableToml, KeyError, TypeError):
             crew = cast("dict[str, Any]", read_toml(file))
             agents = tuple(str(agent["name"]) for agent in crew.get("agents", ()))
-            description, example = (str(crew.get(field, "")) for field in ("description", "example"))
-            yield CrewChoice(str(crew["name"]), description, example, agents)
+            about = {each: str(crew.get(each, "")) for each in ("description", "example")}
+            yield CrewChoice(str(crew["name"]), agents=agents, **about)

@@ -121,9 +121,8 @@ def _put_check(result: Checked) -> None:
 
 
 def _put_crew(crew: Checked) -> None:
-    put(f"{crew['name']}: {one_safe_line(crew['description'], 500)}")
-    if crew["example"]:
-        put(f"  “{one_safe_line(crew['example'], 500)}”")
+    example = f" “{crew['example']}”" if crew["example"] else ""
+    put(f"{crew['name']}: {one_safe_line(crew['description'] + example, 1_000)}")
     for agent in crew["agents"]:
         tools = ", ".join(agent["tools"]) or "no tools"
         fallback = f", fallback {agent['fallback']}" if agent["fallback"] else ""
