@@ -110,3 +110,11 @@ def test_a_closed_stdin_is_read_as_empty(closed: str) -> None:
     ran = subprocess.run(command, check=False, input="", env=command_environment(), capture_output=True, text=True)
 
     assert (ran.returncode, ran.stdout, "unexpected" in ran.stderr) == (Exit.BAD_INPUT, "", False)
+
+
+def test_a_result_for_a_closed_stdout_is_an_error() -> None:
+    """A script does not take a result that was lost for success."""
+    command = ["/bin/sh", "-c", 'exec "$0" -m chargehand_cli.main --version >&-', sys.executable]
+    ran = subprocess.run(command, check=False, env=command_environment(), capture_output=True, text=True)
+
+    assert (ran.returncode, ran.stderr.partition(",")[0]) == (Exit.FAILED, "chargehand: Standard output is closed")

@@ -129,9 +129,9 @@ def _options(
 
 def main() -> NoReturn:
     """Run a command and exit immediately: the SDK's threads can abort a process during an orderly shutdown."""
-    # A stream that the caller has closed is None.
-    nowhere = Path(os.devnull).open("r+", encoding="utf-8")  # noqa: SIM115  # for the life of the process
-    sys.stdin, sys.stdout, sys.stderr = sys.stdin or nowhere, sys.stdout or nowhere, sys.stderr or nowhere
+    # A stream that the caller has closed is None. A result that cannot be written is an error, a message is not.
+    nowhere, unwritable = (Path(os.devnull).open(mode, encoding="utf-8") for mode in ("r+", "r"))  # noqa: SIM115  # for the life of the process
+    sys.stdin, sys.stdout, sys.stderr = sys.stdin or nowhere, sys.stdout or unwritable, sys.stderr or nowhere
     code = execute(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -161,6 +161,8 @@ def _surprise(error: BaseException) -> Exit:
             return Exit.INTERRUPTED
         case BrokenPipeError():
             pass  # the reader of the output has exited
+        case OSError() if sys.stdout and not sys.stdout.writable():
+            say("chargehand: Standard output is closed, so the result was not written. To discard it: > /dev/null")
         case OSError():
             say(f"chargehand: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
         case _ if type(error).__module__.startswith("temporalio."):

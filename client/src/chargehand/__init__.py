@@ -7,8 +7,8 @@ server need only errors.
 
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # type checkers take it for true; `typing` takes long to load
 if TYPE_CHECKING:
     from chargehand.api import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 

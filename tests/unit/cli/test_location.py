@@ -151,6 +151,8 @@ def test_imports_load_no_slow_modules_that_they_do_not_need() -> None:
             {"temporalio", "pydantic"},
         ),
         ("from chargehand import Report", {"temporalio"}),
+        # Until the command handles Ctrl-C, it loads hardly anything.
+        ("import chargehand.command", {"typing", "importlib.metadata", "re", "chargehand.errors"}),
         (
             "import chargehand_cli.embedded.keeper, chargehand_cli.embedded.user",
             {"temporalio", "pydantic", "asyncio", "rich"},
