@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowFailureError
+from temporalio.client import Client, WorkflowFailureError
 
 from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.turn_kinds.judgements import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.work import ConverseTask
 from chargehand import Conversation
 from chargehand.contracts import ConversationLimits, Reply, SessionRequest
+from chargehand.contracts.conversation import USUAL_GOAL
 from chargehand.errors import AlreadyEnded, SessionCancelled, SessionNotFound, UpdateRefused
+from chargehand.listing import summarise
+from chargehand.visibility import describe
 from chargehand_plugins.testing import StandInChargehand, report_of
 from tests.crew_files import crew_folder
 from tests.scripted_model import COST, Held, Script, answer, refuse, request_tool, say, subtask, use
-from tests.waiting import until
+from tests.waiting import runs_of, until
 from tests.workflows.conftest import Desk, pending, say_once, server_of
 from workflows import run_end
 
@@ -148,6 +151,31 @@ async def test_a_repeated_message_is_not_answered_again_in_a_later_run(
 
     assert again.answers == (5,)
     assert len(opened.model.calls) == 3
+
+
+async def _is_listed_as(client: Client, name: str, goal: str) -> bool:
+    listed = (await describe(client, name)).workflow_execution_info
+    return (await summarise(listed, client.data_converter)).goal == goal
+
+
+@pytest.mark.real_server
+async def test_lists_show_the_goal_of_a_conversation_or_its_first_message(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later messages and runs do not change it, and agents do not take the message for the goal."""
+    monkeypatch.setattr(run_end, "MOST_EVENTS", 10)
+    async with desk(Script()) as opened:
+        client, shown = opened.chargehand.client, list[str]()
+        for goal in ("", "Help with pumps."):
+            talk = await opened.chargehand.converse(crew="desk", goal=goal)
+            for text in ("My pump\nleaks.", "Hello.", "Bye."):
+                await asyncio.wait_for(talk.say(text=text), 20)
+            await runs_of(client, talk.id, least=2)
+            await until(partial(_is_listed_as, client, talk.id, goal or "My pump leaks."))
+            shown.append((await talk.status()).goal)
+
+    assert shown == ["My pump\nleaks.", "Help with pumps."]
+    assert {task.goal for task in opened.model.tasks(ConverseTask)} == {USUAL_GOAL, "Help with pumps."}
 
 
 async def test_an_agent_can_hand_over_the_conversation_to_another(desk: Desk) -> None:

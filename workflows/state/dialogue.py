@@ -51,6 +51,8 @@ class Dialogue(Carried):
     given: tuple[Reply, ...] = left_out(())
     numbers: dict[str, int] = left_out({})
     """Message numbers by the hash of their update id, so that an update sent again is the same message."""
+    title: str = left_out("")
+    """The beginning of the first message."""
     is_closing: bool = present(default=False)
     working_on: str = present("")
     _waiting: dict[int, QueuedMessage] = PrivateAttr(default_factory=dict[int, QueuedMessage])
@@ -108,7 +110,7 @@ class Dialogue(Carried):
         number = self._add("message", USER, text, at)
         self.numbers = dict([*self.numbers.items(), (_key(update), number)][-_MOST_KNOWN_MESSAGES:])
         self._waiting[number] = QueuedMessage(number=number, text=text)
-        self.messages += 1
+        self.title, self.messages = self.title or text[:_LINE_CHARACTERS], self.messages + 1
         return number
 
     def admit(self, number: int) -> None:

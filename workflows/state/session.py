@@ -28,6 +28,7 @@ from chargehand.contracts import (
     left_out,
 )
 from chargehand.contracts.problems import join_problems
+from chargehand.listing import listing_memo
 from workflows import options
 from workflows.budget.ledger import Amount, Spending
 from workflows.mailbox.mailbox import Mailbox
@@ -79,7 +80,8 @@ class Memo:
     number of its request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, goal: str) -> None:
+        self._goal = goal
         self._state: SessionState | None = None
         self._plan: Plan | None = None
         self._questions: tuple[Question, ...] = ()
@@ -89,6 +91,9 @@ class Memo:
     def changes(self, progress: Progress) -> dict[str, Any]:
         """Return the fields of the memo that have changed since the last call."""
         fields: dict[str, Any] = {}
+        if progress.goal != self._goal:
+            self._goal = progress.goal
+            fields |= listing_memo(progress.goal)
         if progress.state != self._state:
             fields["state"] = self._state = progress.state
         if progress.plan is not None and progress.plan is not self._plan:
@@ -129,13 +134,14 @@ class Session:
     budget: Budget = field(init=False)
     places: Places = field(init=False)
     provenance: Provenance = field(init=False)
-    memo: Memo = field(default_factory=Memo, init=False)
+    memo: Memo = field(init=False)
 
     def __post_init__(self, spending: Spending) -> None:
         """Apply the crew's terms to the request, and build the parts."""
         original, facts, earlier = self.original, self.facts, self.facts.earlier
         documents = (*original.documents, *(earlier.documents if earlier else ()))
         self.request = original.replace(**dict(facts.terms), documents=documents)
+        self.memo = Memo(original.goal)
         self.budget = Budget(facts, self.request, self.progress, spending)
         self.places = Places(total=1 if original.delegation else self.request.limits.max_parallel)
         above = original.delegation.goal_reads if original.delegation else ()

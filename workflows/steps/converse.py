@@ -49,6 +49,11 @@ class Talk:
         """Restart the idle timer."""
         self.session.clock.reach(workflow.now() + self.request.idle)
 
+    def show_title(self) -> None:
+        """Tell a conversation without a goal from others, in lists and its status, by its first message."""
+        if not self.request.goal and self.dialogue.title:
+            self.session.progress.set_goal(self.dialogue.title)
+
     def next_request(self) -> ConversationStartRequest:
         """Return the request of the conversation's next run."""
         state = ConversationRunState(session=self.session.state(), dialogue=self.dialogue)
@@ -65,6 +70,7 @@ class Talk:
 
 async def converse(talk: Talk) -> EndReason:
     """Answer messages in order until a person closes the conversation, or time or limits end it."""
+    talk.show_title()
     while (end := await _wait_for_message(talk)) is None:
         end = await _answer(talk, talk.dialogue.take())
         if end is not None:
@@ -120,6 +126,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     session, dialogue, left = talk.session, talk.dialogue, talk.request.limits.message_usd
     held, texts, gaps, heard, spend = list[str](), list[str](), list[str](), [message], list[SpendLine]()
     talk.touch()
+    talk.show_title()
     await talk.place.idle(is_idle=False)
     enter(session, "executing")
     list_state(session)
