@@ -155,7 +155,7 @@ def hand_written_runs(client: Client, task_queue: str, *, children: bool, in_tur
     return run
 
 
-async def until_polled(worker: Worker, seconds: float = 30) -> None:
+async def until_polled(worker: Worker, seconds: float = 120) -> None:
     """Wait until a worker reports that it is ready."""
     async with asyncio.timeout(seconds):
         while not worker.polls:  # noqa: ASYNC110  # other processes set no events

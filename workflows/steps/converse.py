@@ -206,7 +206,8 @@ def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome)
 def _too_little(session: Session, subtask: Subtask) -> Failure:
     """State which limit leaves too little to start a subtask."""
     left, least, agent = session.budget.unspent, session.budget.least_start(subtask), subtask.agent
-    words = f"{left.turns} turns and ${left.usd:f}; {agent} needs up to {least.turns} and ${_cents(least.usd)}."
+    turns = "1 turn" if left.turns == 1 else f"{left.turns} turns"
+    words = f"{turns} and ${left.usd:f}; {agent} needs up to {least.turns} and ${_cents(least.usd)}."
     return Failure(reason="out_of_budget" if left.turns >= least.turns else "out_of_turns", message=_TOO_LITTLE + words)
 
 
