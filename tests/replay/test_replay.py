@@ -17,6 +17,7 @@ def _replayer() -> Replayer:
     return Replayer(
         workflows=[*WORKFLOWS, *added_workflows()],
         workflow_runner=workflow_runner(),
+        debug_mode=True,  # the sandbox stays; the limit of two seconds for each task goes, which a busy machine exceeds
         interceptors=[AroundWorkflows(RefuseBadInput)],
         data_converter=data_converter(),
     )

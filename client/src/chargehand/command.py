@@ -39,8 +39,8 @@ def _exit_at_once(_signal: int, _frame: object) -> None:
 
 def _continue_with_uvx() -> None:
     """Replace a process started by `uvx chargehand` with one that has everything a session needs."""
-    from importlib.metadata import version  # noqa: PLC0415
-    from importlib.util import find_spec  # noqa: PLC0415
+    from importlib.metadata import version  # noqa: PLC0415  # see the top
+    from importlib.util import find_spec  # noqa: PLC0415  # see the top
 
     uv = os.environ.get("UV")
     is_uvx = uv and "UV_RUN_RECURSION_DEPTH" not in os.environ  # set by `uv run` for a project's environment

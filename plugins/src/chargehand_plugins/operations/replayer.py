@@ -63,6 +63,7 @@ async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed
     replayer = Replayer(
         workflows=[*WORKFLOWS, *added_workflows()],
         workflow_runner=workflow_runner(),
+        debug_mode=True,  # the sandbox stays; the limit of two seconds for each task goes, which a busy machine exceeds
         interceptors=[AroundWorkflows(RefuseBadInput), RequireCallerKey()],
         data_converter=converter,
     )

@@ -1,6 +1,7 @@
 """The workflow that notifies one receiver of one event. It outlives the session if the receiver is down."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
@@ -96,7 +97,7 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
     if wait.kind == "message":
         return
     steps = sorted(session.facts.notices, key=lambda step: step.after)
-    notice_ids, sending = dict[str, str](), dict[str, list[_Sending]]()
+    notice_ids, sending = dict[str, str](), dict[str, Sequence[_Sending]]()
     for step in steps:
         if not await _is_due(session, wait, step, decision):
             break
@@ -113,17 +114,15 @@ async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord |
             after=f"{began}/{step.channel}/{due - 1}" if decision else last,
         )
         notice_ids[step.channel] = notice.id
-        sent = sending.setdefault(step.channel, [])
-        if any(not each.done() for each in sent) and workflow.patched("the next message withdraws the one before it"):
-            await _withdraw(sent)
-        sent += await _start(notice)
+        await _withdraw(sending.get(step.channel, ()))
+        sending[step.channel] = await _start(notice)
     if decision is None:
-        every = [each for sent in sending.values() for each in sent]
+        every = [each for started in sending.values() for each in started]
         await workflow.wait_condition(lambda: not _is_open(session, wait) or all(each.done() for each in every))
         await _withdraw(every)
 
 
-async def _withdraw(sending: list[_Sending]) -> None:
+async def _withdraw(sending: Sequence[_Sending]) -> None:
     for each in sending:
         each.cancel()
     await asyncio.gather(*sending, return_exceptions=True)

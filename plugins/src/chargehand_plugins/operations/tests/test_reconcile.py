@@ -15,6 +15,7 @@ from chargehand.tools import ToolAnswer
 from chargehand.visibility import list_executions
 from chargehand_plugins.operations.reconcile import (
     VANISHED,
+    Reconciled,
     dollars,
     lines_of,
     reconcile_record,
