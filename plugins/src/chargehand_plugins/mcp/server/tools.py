@@ -281,9 +281,9 @@ class SessionTools:
 
     async def _standing(self, session: Session) -> str:
         status = await session.status()
-        needs = f" It needs {_next_tools(status)}." if _next_tools(status) else ""
+        following = f" To go on: {_next_tools(status)}." if _next_tools(status) else ""
         spent = f": {', '.join(spend_facts(status))}" if status.max_turns else ""
-        return f"Session {session.id} is {status.standing.words}{spent}.{needs}"
+        return f"Session {session.id} is {status.standing.words}{spent}.{following}"
 
     async def _position(self, session: Session) -> Position:
         status = await session.status()
