@@ -60,18 +60,24 @@ def supervisor_view(session: Projection, status: Status) -> AgentView:
 
 def messages_of(session: Projection) -> tuple[Message, ...]:
     """List people's messages to the agents of a session, with who read them in which turn."""
-    read = sorted(
-        (step.name, f"{path}, {step.purpose.replace('-', ' ')}")
-        for path, projection in _everything("", session)
-        if projection is not session
-        for step in projection.scope.steps
-        if step.kind == "message" and step.state == "completed"
-    )
+    sent = _messages(session)
+    readers = [list[str]() for _ in sent]
+    for path, projection in _everything("", session)[1:]:
+        unread = [at for at, step in enumerate(sent) if f"{path}/".startswith(step.subtask and f"{step.subtask}/")]
+        for step in (step for step in _messages(projection) if step.state == "completed"):
+            # Of two messages with the same words, an agent reads the earlier one first.
+            at = next((at for at in unread if sent[at].name == step.name), None)
+            if at is not None:
+                unread.remove(at)
+                readers[at].append(f"{path}, {step.purpose.replace('-', ' ')}")
     return tuple(
-        Message(step.name, step.subtask, step.started_at, tuple(by for text, by in read if text == step.name))
-        for step in session.scope.steps
-        if step.kind == "message"
+        Message(step.name, step.subtask, step.started_at, tuple(sorted(by)))
+        for step, by in zip(sent, readers, strict=True)
     )
+
+
+def _messages(projection: Projection) -> list[Draft]:
+    return [step for step in projection.scope.steps if step.kind == "message"]
 
 
 def _everything(path: str, projection: Projection) -> list[tuple[str, Projection]]:
