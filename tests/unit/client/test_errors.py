@@ -41,7 +41,7 @@ from chargehand.errors import (
 )
 from chargehand.failure_causes import failure_cause
 from chargehand.payloads.errors import ProtectionError
-from chargehand.temporal_errors import translated
+from chargehand.temporal_errors import TaskFailed, translated
 from chargehand.wire import ErrorType
 
 
@@ -89,7 +89,12 @@ def _refusal(words: str, status: RPCStatusCode) -> RPCError:
     ("error", "kind", "words"),
     [
         *((_refusal("reason", status), kind, _WORDS.get(kind, "")) for status, kind in _CLASSES.items()),
-        (_refusal("Workflow Task in failed state.", RPCStatusCode.ABORTED), ServerRefused, "`chargehand doctor`"),
+        (_refusal("Workflow Task in failed state.", RPCStatusCode.ABORTED), TaskFailed, "`chargehand doctor`"),
+        (
+            _refusal("unexpected workflow task failure", RPCStatusCode.INVALID_ARGUMENT),
+            TaskFailed,
+            "`chargehand doctor`",
+        ),
         # The SDK's messages for a server restarted in the middle of a call, which can be retried.
         (_refusal("transport error", RPCStatusCode.UNKNOWN), NotReachable, ""),
         (_refusal("h2 protocol error: reset", RPCStatusCode.UNKNOWN), NotReachable, ""),
