@@ -3,7 +3,7 @@
 import io
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 from unicodedata import bidirectional
@@ -145,7 +145,7 @@ def _add_list(document: "Document", heading: str, items: Iterable[str], sources:
     for number, item in enumerate(items):
         if number == 0:
             _in_language(document.add_heading(heading, 1), _OWN_LANGUAGE)
-        list(_add_text(document.add_paragraph(style="List Bullet"), item, sources))
+        _add_text(document.add_paragraph(style="List Bullet"), item, sources)
 
 
 def _add_sources(document: "Document", report: Report) -> None:
@@ -172,7 +172,8 @@ class _Markdown:
 
     def __init__(self, document: "Document", sources: Sequence[Source]) -> None:
         self._document = document
-        self._sources = sources
+        self._sources = len(sources)
+        self._addresses = source_addresses(sources)
         self._lists: list[bool] = []
         """For each open list, whether it is numbered."""
         self._item: str | None = None
@@ -202,9 +203,7 @@ class _Markdown:
             case "blockquote_open" | "blockquote_close":
                 self._quotes += token.nesting
             case "inline" if before.type == "heading_open":
-                _add_runs(
-                    self._document.add_heading(level=min(6, int(before.tag[1]))), token.children or [], self._sources
-                )
+                self._add_runs(self._document.add_heading(level=min(6, int(before.tag[1]))), token.children or [])
             case "inline":
                 self._add_paragraph(token.children or [])
             case "fence" | "code_block":
@@ -223,7 +222,7 @@ class _Markdown:
             style = f"List {'Bullet' if bullet else 'Continue'}{f' {level}' if level > 1 else ''}"
         self._item = None
         paragraph = self._document.add_paragraph(number, style=style)
-        _add_runs(paragraph, children, self._sources)
+        self._add_runs(paragraph, children)
 
     def _add_table(self, tokens: Sequence[Token]) -> None:
         rows: list[list[Sequence[Token]]] = []
@@ -236,42 +235,43 @@ class _Markdown:
         table = self._document.add_table(len(rows), max(map(len, rows)), style="Table Grid")
         for row, cells in zip(table.rows, rows, strict=True):
             for cell, children in zip(row.cells, cells, strict=False):
-                _add_runs(cell.paragraphs[0], children, self._sources)
+                self._add_runs(cell.paragraphs[0], children)
                 if next(numeric):
                     cell.paragraphs[0].alignment = WD_ALIGN_PARAGRAPH.RIGHT
         for cell in table.rows[0].cells:
             for run in _all_runs(cell.paragraphs[0]):
                 Font(run).bold = True
 
+    def _add_runs(self, paragraph: "Paragraph", children: Iterable[Token]) -> None:
+        bold = italic = struck = 0
+        url = ""
+        for token in children:
+            bold += token.nesting if token.type.startswith("strong_") else 0
+            italic += token.nesting if token.type.startswith("em_") else 0
+            struck += token.nesting if token.type.startswith("s_") else 0
+            if token.type in ("link_open", "link_close"):
+                url = str(token.attrs.get("href", ""))
+            if token.type in ("softbreak", "hardbreak"):
+                paragraph.add_run(" " if token.type == "softbreak" else "\n")
+            elif token.content:
+                is_link = is_web_address(url) and url in self._addresses
+                cited = 0 if url or token.type == "code_inline" else self._sources
+                for run in _add_text(paragraph, token.content, cited):
+                    run.bold, run.italic, run.font.strike = bool(bold), bool(italic), bool(struck)
+                    if token.type == "code_inline":
+                        run.font.name = "Consolas"
+                    if is_link:
+                        _link(paragraph, run, url=url)
 
-def _add_text(paragraph: "Paragraph", text: str, sources: int) -> "Iterator[Run]":
-    """Add text whose citations of that many sources are links."""
+
+def _add_text(paragraph: "Paragraph", text: str, sources: int) -> "list[Run]":
+    """Add text whose citations of that many sources are links; return its runs."""
+    runs: list[Run] = []
     for at, part in enumerate(_LABEL.split(safe_text(text))):
-        run = paragraph.add_run(part)
+        runs.append(paragraph.add_run(part))
         if at % 2 and int(part[1:]) <= sources:
-            _link(paragraph, run, anchor=part)
-        yield run
-
-
-def _add_runs(paragraph: "Paragraph", children: Iterable[Token], sources: Sequence[Source]) -> None:
-    bold = italic = struck = 0
-    url = ""
-    for token in children:
-        bold += token.nesting if token.type.startswith("strong_") else 0
-        italic += token.nesting if token.type.startswith("em_") else 0
-        struck += token.nesting if token.type.startswith("s_") else 0
-        if token.type in ("link_open", "link_close"):
-            url = str(token.attrs.get("href", ""))
-        if token.type in ("softbreak", "hardbreak"):
-            paragraph.add_run(" " if token.type == "softbreak" else "\n")
-        elif token.content:
-            is_link = is_web_address(url) and url in source_addresses(sources)
-            for run in _add_text(paragraph, token.content, 0 if url or token.type == "code_inline" else len(sources)):
-                run.bold, run.italic, run.font.strike = bool(bold), bool(italic), bool(struck)
-                if token.type == "code_inline":
-                    run.font.name = "Consolas"
-                if is_link:
-                    _link(paragraph, run, url=url)
+            _link(paragraph, runs[-1], anchor=part)
+    return runs
 
 
 def _add_code(paragraph: "Paragraph", code: str) -> None:
