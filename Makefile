@@ -80,7 +80,7 @@ test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)brows
 		npm ci --prefix $$folder --silent --ignore-scripts --no-audit --no-fund || exit; done; npm test --prefix examples/typescript --silent)
 	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(ALL),$(ALL_TESTS)) $(if $(BROWSER),-m 'browser and not nightly' -n 2 --dist loadfile tests/browser)$(if $(CONTAINER),-m container -n 0 tests/containers))) $(ARGS)
 
-check: $(GROUP)dev ## Check format, lint, types, import direction and sizes
+check: $(GROUP)dev $(GROUP)docs ## Check format, lint, types, import direction and sizes
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/basedpyright
